@@ -1,0 +1,31 @@
+/*
+ * policy.limits -> rlimits (RLIMIT operations) and cgroup v2 values. Pure.
+ */
+#ifndef POLICY_LIMITS_H
+#define POLICY_LIMITS_H
+
+#include "policy/plan.h"
+#include "policy/policy.h"
+
+/* What the cgroup will enforce, so that rlimits do not do it a second time. */
+struct limits_have {
+	bool cgroup_memory, cgroup_pids, cgroup_cpu;
+};
+
+/* RLIMIT_CORE 0, NOFILE, FSIZE, CPU, MEMLOCK, MSGQUEUE, and the userspace fallback:
+ * RLIMIT_DATA without cgroup memory, RLIMIT_NPROC without cgroup pids. A hard limit
+ * of the caller that is lower stays (raising needs CAP_SYS_RESOURCE). */
+int limits_compile_rlimits(struct plan_builder *b, const struct policy *p,
+			   const struct limits_have *have, unsigned stage,
+			   struct nsbox_error *err);
+
+struct cgroup_value {
+	const char *file;	/* "memory.max" */
+	char value[64];		/* "67108864" */
+	const char *key;	/* the policy key it makes true */
+};
+/* Rows to write, in order. Returns how many (<= max), or a negative code. */
+int limits_compile_cgroup(struct cgroup_value *rows, size_t max,
+			  const struct policy *p, struct nsbox_error *err);
+
+#endif

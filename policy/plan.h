@@ -1,0 +1,137 @@
+/*
+ * The plan: what the child will do, frozen before it exists.
+ *
+ * One contiguous, position-independent block: header, operations, bytes. Strings
+ * and blobs are named by offset into the block, so that it can be copied, cached
+ * or sent. The parent fills a builder, freezes it, and never changes it again;
+ * the child walks the operations in order and decides nothing.
+ *
+ * What each kind means is one row of OPS: the runner in runtime/child.c, the
+ * printer in runtime/explain.c and the fault tests all follow this table.
+ */
+#ifndef POLICY_PLAN_H
+#define POLICY_PLAN_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * X(kind, what it does and which fields it reads)
+ * Paths named `dst` are relative to the new root (cwd of the child while it
+ * builds), have no leading slash, no "." or ".." part, and are resolved with
+ * openat2(RESOLVE_IN_ROOT): a symlink inside the tree cannot lead out of it.
+ */
+#define OPS(X) \
+	X(PRIVATE,   "make every mount of the copied namespace a slave") \
+	X(ROOT,      "mount the new root (tmpfs) and move into it; n = size in bytes") \
+	X(DIR,       "mkdir dst with mode n, parents 0755; existing is fine") \
+	X(SYMLINK,   "symlink dst -> src") \
+	X(FILE,      "create file dst with mode n from blob") \
+	X(BIND,      "open_tree src of the host, check pin (dev, ino), attach at dst") \
+	X(ATTACH,    "attach the detached tree that the parent holds as fd at dst") \
+	X(TMPFS,     "mount tmpfs at dst: n = bytes, m = inodes, mode in flags>>32") \
+	X(PROC,      "mount proc of the box's own pid namespace at dst") \
+	X(DEVPTS,    "mount devpts, new instance, at dst") \
+	X(MQUEUE,    "mount mqueue at dst") \
+	X(MASK,      "cover dst with an empty read-only folder or file; absent is fine") \
+	X(READONLY,  "mount_setattr dst read-only (recursively with OP_REC)") \
+	X(PIVOT,     "pivot_root into the new root, detach the old one") \
+	X(CHDIR,     "chdir to src (absolute, in the box)") \
+	X(HOSTNAME,  "sethostname src") \
+	X(LOOPBACK,  "bring lo up") \
+	X(IDS,       "setresgid m, setresuid n (ids inside the box)") \
+	X(SESSION,   "setsid") \
+	X(KEYRING,   "join a new, empty session keyring") \
+	X(UMASK,     "umask n") \
+	X(RLIMIT,    "setrlimit resource flags: soft n, hard m") \
+	X(NICE,      "setpriority n") \
+	X(DUMPABLE,  "PR_SET_DUMPABLE 0") \
+	X(DROPCAPS,  "empty bounding, ambient, inheritable, permitted, effective") \
+	X(NNP,       "PR_SET_NO_NEW_PRIVS") \
+	X(LANDLOCK,  "restrict to the LANDLOCK_PATH rows collected so far; n = handled, m = scoped") \
+	X(LANDLOCK_PATH, "allow access n beneath src (absolute, in the box)") \
+	X(SECCOMP,   "load the BPF program in blob") \
+	X(SEND_DIR,  "pass an O_PATH descriptor of src to the parent, tag n")
+
+enum op_kind {
+#define X(name, help) OP_##name,
+	OPS(X)
+#undef X
+	OP_COUNT
+};
+
+/* flags of BIND, ATTACH, TMPFS, PROC, MASK, READONLY */
+enum {
+	OP_RDONLY = 1 << 0,
+	OP_NOEXEC = 1 << 1,
+	OP_REC = 1 << 2,	/* the whole tree below, not just the top mount */
+	OP_OPTIONAL = 1 << 3,	/* ENOENT of the source is not an error */
+	OP_NODEV_OFF = 1 << 4,	/* a device node: nodev would make it useless */
+	OP_IS_FILE = 1 << 5,	/* the target is a file: create a file, not a folder */
+	OP_MAKE_DST = 1 << 6,	/* create the missing target and its parents */
+	OP_KEEP_SYMLINK = 1 << 7, /* do not follow src if it is a symlink */
+};
+
+struct op {
+	uint16_t kind;		/* enum op_kind */
+	uint16_t stage;		/* enum stage of runtime/stage.h */
+	int32_t fd;		/* ATTACH: a descriptor of the parent; else -1 */
+	uint64_t flags, n, m;
+	uint64_t pin_dev, pin_ino; /* BIND: what the parent saw; ino 0: no pin */
+	uint32_t src, dst;	/* offset of a string in the block; 0: none */
+	uint32_t blob, blob_len; /* offset and length of bytes in the block */
+};
+
+struct plan { /* the head of the block */
+	uint32_t magic, size;	/* size of the whole block */
+	uint32_t op_count, op_offset;
+};
+
+static inline const struct op *plan_ops(const struct plan *p)
+{
+	return (const struct op *)((const char *)p + p->op_offset);
+}
+
+static inline const char *plan_str(const struct plan *p, uint32_t offset)
+{
+	return offset ? (const char *)p + offset : NULL;
+}
+
+const char *op_name(unsigned kind);	/* "BIND"; "?" out of range */
+const char *op_help(unsigned kind);
+
+/* --- building (policy/plan.c) -------------------------------------------- */
+
+struct plan_builder {
+	struct op *ops;
+	size_t op_count, op_cap;
+	char *bytes;		/* offsets handed out are relative to here + 1 */
+	size_t byte_count, byte_cap;
+	int failed;		/* sticky errno: ENOMEM, E2BIG */
+};
+
+/* What to add; unset fields are zero. Strings and blob are copied. */
+struct op_spec {
+	enum op_kind kind;
+	unsigned stage;
+	int fd;			/* only read for ATTACH */
+	uint64_t flags, n, m, pin_dev, pin_ino;
+	const char *src, *dst;
+	const void *blob;
+	size_t blob_len;
+};
+
+void plan_op(struct plan_builder *b, const struct op_spec *spec);
+#define PLAN_OP(b, ...) plan_op((b), &(struct op_spec){ __VA_ARGS__ })
+
+/* One malloc'ed block; the builder is emptied. NULL with err on failure. */
+struct plan *plan_freeze(struct plan_builder *b, struct nsbox_error *err);
+void plan_builder_free(struct plan_builder *b);
+
+/* Is the block well-formed (offsets inside, kinds known, strings terminated)? */
+bool plan_is_valid(const void *block, size_t size);
+
+#endif

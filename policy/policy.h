@@ -1,0 +1,224 @@
+/*
+ * A policy: what one box may do. Plain data, no descriptors, no side effects.
+ *
+ * policy_keys[] (schema.c) is the only list of keys. The C setter, policy files,
+ * command-line flags, JSON schema, man page and completion are driven by it.
+ * Zero is the safest value of every field (no access, no limit lifted), except
+ * limits, where policy_init() fills in the defaults of the table.
+ */
+#ifndef POLICY_POLICY_H
+#define POLICY_POLICY_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/strlist.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum key_type {
+	KEY_BOOL,	/* bool:      "true" "false" "yes" "no" "on" "off" */
+	KEY_SIZE,	/* uint64_t:  bytes, num_size() */
+	KEY_TIME,	/* uint64_t:  microseconds, num_time() */
+	KEY_SHARE,	/* uint64_t:  thousandths, num_share() */
+	KEY_COUNT,	/* uint64_t:  num_uint() */
+	KEY_CHOICE,	/* int:       index into key->choices */
+	KEY_STRING,	/* char *:    NULL when unset */
+	KEY_LIST,	/* struct strlist: setting appends, "" clears */
+	KEY_LIST_OR_NULL, /* struct nullable_list: "null" = no check, "" = empty */
+};
+
+enum net_mode { NET_DISABLED, NET_FILTERED, NET_OPEN };
+enum net_precedence { PRECEDENCE_ALLOW, PRECEDENCE_DENY };
+enum syscall_level {
+	LEVEL_STRICT,	/* no fork or exec after start, no sockets */
+	LEVEL_DEFAULT,
+	LEVEL_BUILD,	/* the default filter; larger limits come from the profile */
+	LEVEL_DEBUG,	/* ptrace, process_vm_*, kcmp on top */
+	LEVEL_AUDIT,	/* what would be denied is logged by the kernel and allowed */
+	LEVEL_COUNT
+};
+enum import_mode { IMPORT_TOPLEVEL, IMPORT_STRICT };
+enum collect_when { COLLECT_ON_SUCCESS, COLLECT_ALWAYS, COLLECT_NEVER };
+enum output_action { OUTPUT_TRUNCATE, OUTPUT_KILL };
+enum floor { FLOOR_USERSPACE, FLOOR_KERNEL };
+
+struct nullable_list {
+	bool is_set; /* false: null, no check; true and empty: nothing allowed */
+	struct strlist list;
+};
+
+struct policy {
+	struct {
+		struct strlist read;	/* PATH[:DEST] */
+		struct strlist write;	/* PATH[:DEST] */
+		struct strlist tmpfs;	/* DEST[:SIZE] */
+		struct strlist hidden;	/* PATH in the box, covered by nothing */
+		struct strlist protect;	/* names in fs.write folders: read-only */
+	} fs;
+	struct {
+		int mode;		/* enum net_mode */
+		int precedence;		/* enum net_precedence */
+		struct strlist allow_out, deny_out, allow_private;
+	} net;
+	struct {
+		bool subprocesses;	/* false: no new process, no other program */
+	} process;
+	struct {
+		struct strlist set;	/* NAME=VALUE */
+		struct strlist pass;	/* NAME: taken from the caller */
+		bool inherit;		/* all of the caller's but secret-looking ones */
+	} env;
+	struct {
+		uint64_t timeout, grace, cpu_time;	/* µs; cpu_time 0: none */
+		uint64_t cpus;				/* thousandths; 0: no limit */
+		uint64_t memory, swap, disk, tmp, shm;	/* bytes */
+		uint64_t pids, files, file_size;	/* file_size 0: no limit */
+		uint64_t stdout_bytes, stderr_bytes;
+		int output_action;			/* enum output_action */
+	} limits;
+	struct {
+		struct nullable_list allow;
+		int mode;		/* enum import_mode */
+	} imports;
+	struct {
+		bool install;
+		struct strlist list;
+	} packages;
+	struct {
+		int collect;		/* enum collect_when */
+		struct strlist paths;	/* empty: the whole work folder */
+		uint64_t max_count, max_bytes, max_depth;
+	} artifacts;
+	struct {
+		int level;		/* enum syscall_level */
+		struct strlist allow, deny; /* names */
+	} syscalls;
+	struct {
+		struct strlist allow;	/* names below /dev beyond the basic set */
+	} devices;
+	struct {
+		int floor;		/* enum floor */
+		bool degraded;		/* --allow-degraded */
+		struct strlist optional; /* keys that may stay unenforced */
+	} enforce;
+	char *profile;			/* the built-in it started from */
+};
+
+/* Which layer of the box makes a key true; KEY_BY_* of one key are or-ed. */
+enum {
+	BY_MOUNTS = 1 << 0,	/* mount namespace */
+	BY_LANDLOCK = 1 << 1,
+	BY_SECCOMP = 1 << 2,
+	BY_CGROUP = 1 << 3,
+	BY_RLIMIT = 1 << 4,
+	BY_SUPERVISOR = 1 << 5,	/* the launcher watches and kills */
+	BY_NETNS = 1 << 6,
+	BY_CODE = 1 << 7,	/* decided before anything runs */
+	BY_NOBODY = 1 << 8,	/* not enforceable yet: any non-default is refused */
+};
+
+struct key {
+	const char *name;	/* "limits.memory" */
+	enum key_type type;
+	size_t field;		/* offsetof(struct policy, ...) */
+	const char *preset;	/* default, as text; NULL: unset or empty list */
+	uint64_t min, max;	/* of KEY_SIZE, KEY_TIME, KEY_SHARE, KEY_COUNT */
+	const char *const *choices; /* KEY_CHOICE, NULL-terminated */
+	const char *flag;	/* "--memory" or NULL */
+	char letter;		/* 'm' for -m, or 0 */
+	const char *value_name;	/* "SIZE" in help */
+	unsigned by;		/* BY_* */
+	enum { TIGHTER_LOWER, TIGHTER_FALSE, TIGHTER_FEWER, TIGHTER_MORE,
+	       TIGHTER_FIRST, TIGHTER_LAST, TIGHTER_FIXED } tighter;
+	const char *help;	/* one line, unit included */
+};
+extern const struct key policy_keys[];
+extern const size_t policy_key_count;
+
+const struct key *policy_key(const char *name);		/* NULL: none such */
+const char *policy_key_nearest(const char *name);	/* for "did you mean" */
+
+/* --- values (policy.c) ------------------------------------------------- */
+
+/* Every field at the default of the table. Free what it held before. */
+int policy_init(struct policy *p, struct nsbox_error *err);
+void policy_free(struct policy *p);
+int policy_copy(struct policy *to, const struct policy *from,
+		struct nsbox_error *err);
+
+/*
+ * Set one key from text. Also takes mellea's CapabilityPolicy names (aliases.c:
+ * "network_access", "filesystem_read_roots", ...) and Bud's `type`.
+ * NSBOX_E_POLICY: unknown key (with a suggestion), malformed or out of range.
+ */
+int policy_set(struct policy *p, const char *key, const char *value,
+	       struct nsbox_error *err);
+
+/* The value as text that policy_set() takes back. Lists: one item a call. */
+int policy_get(const struct policy *p, const struct key *key, struct buf *out);
+
+/* Does a field differ from the default of the table? */
+bool policy_is_preset(const struct policy *p, const struct key *key);
+
+/* --- profiles (profiles.c): strict, default, python, node, shell, build, debug */
+
+struct profile {
+	const char *name, *help;
+	const char *const (*settings)[2]; /* {key, value}, ends with {NULL, NULL} */
+};
+extern const struct profile policy_profiles[];
+extern const size_t policy_profile_count;
+const struct profile *policy_profile(const char *name);
+int policy_from_profile(struct policy *p, const char *name,
+			struct nsbox_error *err);
+
+/* --- layers (merge.c) -------------------------------------------------- */
+
+enum layer { LAYER_SYSTEM, LAYER_USER, LAYER_PROJECT, LAYER_FLAGS };
+
+/* One setting with the place it came from. */
+struct setting {
+	char *key, *value;
+	const char *file;	/* borrowed; lives as long as the settings do */
+	unsigned line, column;	/* 1-based; 0: not from a file */
+};
+struct settings {
+	struct setting *v;
+	size_t n;
+};
+int settings_add(struct settings *s, const char *key, const char *value,
+		 const char *file, unsigned line, unsigned column);
+void settings_free(struct settings *s);
+
+/*
+ * Apply settings on top of p. LAYER_PROJECT may only tighten (by the `tighter`
+ * column): a setting that loosens is an error with file:line:column.
+ */
+int policy_apply(struct policy *p, const struct settings *s, enum layer layer,
+		 struct nsbox_error *err);
+
+/* --- check (check.c): does the whole make sense? ------------------------ */
+
+/* Contradictions, fields nobody can enforce yet, bad paths, bad names. */
+int policy_check(const struct policy *p, struct nsbox_error *err);
+
+/* --- show (show.c) ------------------------------------------------------ */
+
+void policy_to_json(const struct policy *p, struct buf *out);
+void policy_schema(struct buf *out);		/* JSON schema, draft 2020-12 */
+void policy_result_schema(struct buf *out);	/* of nsbox.result/1 */
+
+/* --- text (load.c; jansson, not linked into the static command) ---------- */
+
+/*
+ * JSON with // and C comments and trailing commas -> settings. Nested objects
+ * are dotted keys; arrays are one setting an item. Errors read
+ * "file:line:column: message" with a suggestion. Depth <= 16, size <= 1 MiB,
+ * duplicate keys are errors.
+ */
+int policy_parse(struct settings *out, const char *text, size_t len,
+		 const char *file, struct nsbox_error *err);
+
+#endif

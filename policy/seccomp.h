@@ -1,0 +1,51 @@
+/*
+ * Policy -> seccomp BPF. Pure: no system call, no libseccomp at run time.
+ *
+ * The rules are one table (seccomp_rules.c); names and numbers of system calls
+ * come from a table that tools/gen makes with libseccomp when nsbox is built.
+ * The program is a few range checks over the number, then argument checks for
+ * the conditional calls. Filters of the built-in levels are made at build time
+ * (build/gen/filters.c) and must equal what seccomp_compile() gives (a test).
+ */
+#ifndef POLICY_SECCOMP_H
+#define POLICY_SECCOMP_H
+
+#include "base/err.h"
+#include "policy/policy.h"
+
+#include <linux/filter.h>
+
+struct bpf { /* a program; instructions owned, free with bpf_free() */
+	struct sock_filter *insn;
+	size_t count; /* <= BPF_MAXINSNS (4096) */
+};
+void bpf_free(struct bpf *b);
+
+/* The filter that init and payload run under. */
+int seccomp_compile(struct bpf *out, int level, const struct strlist *allow,
+		    const struct strlist *deny, struct nsbox_error *err);
+
+/*
+ * The second, stacked filter for the payload alone, so that init can still start
+ * it: no new process (fork, vfork, clone without CLONE_THREAD -> EPERM), for
+ * process.subprocesses = false. Level strict also implies it.
+ */
+int seccomp_compile_no_fork(struct bpf *out, struct nsbox_error *err);
+
+/* Ready-made program of a level without extra names; NULL: none for this arch. */
+const struct sock_filter *seccomp_builtin(int level, size_t *count);
+
+/* Number of a call on this architecture, or -1; name of a number or NULL. */
+int syscall_number(const char *name);
+const char *syscall_name(int number);
+const char *syscall_nearest(const char *name);
+
+/*
+ * What a program answers (a plain interpreter of classic BPF, for tests and for
+ * `nsbox policy explain --syscall`): the SECCOMP_RET_* value.
+ */
+struct seccomp_data;
+uint32_t bpf_evaluate(const struct sock_filter *insn, size_t count,
+		      const struct seccomp_data *data);
+
+#endif

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nsbox.h - run untrusted code in a native Linux sandbox
+ *
+ * Three objects, in the order you meet them:
+ *
+ *   nsbox_policy   what the code may do; a value you build, then pass around
+ *   nsbox_box      one live sandbox made from a policy
+ *   nsbox_result   what one run did
+ *
+ * The shortest useful program:
+ *
+ *	struct nsbox_error err = NSBOX_ERROR_INIT;
+ *	struct nsbox_run run = NSBOX_RUN_INIT;
+ *	struct nsbox_policy *policy;
+ *	struct nsbox_box *box;
+ *	struct nsbox_result *res;
+ *
+ *	run.language = "python";
+ *	run.code = "print(6 * 7)";
+ *	if (nsbox_policy_new(&policy, "python", &err) < 0 ||
+ *	    nsbox_box_open(&box, NSBOX_TIER_LOCAL, policy, &err) < 0 ||
+ *	    nsbox_box_run(box, &run, &res, &err) < 0)
+ *		return complain(&err);
+ *
+ * Rules that hold for every call:
+ *
+ *   - A call returns 0 (or a count) on success and a negative enum nsbox_code
+ *     on failure. On failure outputs are untouched and *err says why.
+ *   - A payload that crashes, is killed or runs out of time is a success: the
+ *     library did its job. Read the verdict in the result.
+ *   - Whoever got the pointer from *_new/_open/_run frees it. Strings and
+ *     buffers read from an object live as long as that object. Free accepts NULL.
+ *   - The library never exits, never prints, installs no signal handler, reaps
+ *     no child but its own, and changes nothing of the calling process: not its
+ *     directory, umask, environment, credentials or open descriptors.
+ *   - Distinct objects may be used from distinct threads at once. One box is
+ *     used by one thread at a time, but nsbox_box_kill() is safe from any.
+ *     A policy may be read by many threads; nobody may change it meanwhile.
+ */
+#ifndef NSBOX_H
+#define NSBOX_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define NSBOX_API __attribute__((visibility("default")))
+#define NSBOX_MUST_CHECK __attribute__((warn_unused_result))
+#else
+#define NSBOX_API
+#define NSBOX_MUST_CHECK
+#endif
+
+#define NSBOX_VERSION_MAJOR 0
+#define NSBOX_VERSION_MINOR 1
+#define NSBOX_VERSION_PATCH 0
+
+/* The version of the library that was loaded, not the one compiled against. */
+NSBOX_API const char *nsbox_version(void);
+
+/* ------------------------------------------------------------- errors -- */
+
+/* What a caller can do about it, not which line failed. Values never change. */
+enum nsbox_code {
+	NSBOX_OK = 0,
+	NSBOX_E_USAGE = -1,	  /* the call itself is wrong: fix the caller */
+	NSBOX_E_POLICY = -2,	  /* the policy is malformed or contradicts itself */
+	NSBOX_E_UNSUPPORTED = -3, /* this host cannot enforce the policy: see hint */
+	NSBOX_E_SETUP = -4,	  /* a setup stage failed; nothing was run */
+	NSBOX_E_BUSY = -5,	  /* the object is in use or in the wrong state */
+	NSBOX_E_NOMEM = -6,
+	NSBOX_E_SYSTEM = -7	  /* the kernel refused something unexpected */
+};
+
+/*
+ * One failure, complete. Owned by the caller and never holds a pointer, so it
+ * needs no free, survives being out of memory, and can be copied between
+ * processes byte for byte. The first cause wins: later code may add context in
+ * front of the message but never replaces code, os_errno or stage.
+ */
+struct nsbox_error {
+	uint32_t size;	      /* set by NSBOX_ERROR_INIT */
+	int32_t code;	      /* enum nsbox_code */
+	int32_t os_errno;     /* 0 when no system call was involved */
+	char stage[24];	      /* setup stage, e.g. "idmap"; empty outside setup */
+	char message[512];    /* one line, no trailing newline */
+	char hint[512];	      /* what to do about it; may be empty */
+};
+#define NSBOX_ERROR_INIT { sizeof(struct nsbox_error), 0, 0, { 0 }, { 0 }, { 0 } }
+
+/* ------------------------------------------------------------- policy -- */
+
+struct nsbox_policy;
+
+/*
+ * Start from a built-in profile ("default", "strict", "python", "node", "shell",
+ * "build", "debug"); NULL is "default". An unknown name is NSBOX_E_POLICY.
+ */
+NSBOX_API NSBOX_MUST_CHECK int
+nsbox_policy_new(struct nsbox_policy **out, const char *profile,
+		 struct nsbox_error *err);
+
+/*
+ * Set one key. Keys, types, defaults and help come from one table shared with
+ * the command line, the policy file and the language bindings; see nsbox(5).
+ * List keys append; a value of "" clears them. An unknown key is an error.
+ */
+NSBOX_API NSBOX_MUST_CHECK int
+nsbox_policy_set(struct nsbox_policy *policy, const char *key,
+		 const char *value, struct nsbox_error *err);
+
+/*
+ * Read a policy text (JSON with comments and trailing commas) on top of what
+ * the policy holds. @name appears in messages: "name:3:7: unknown key". @layer
+ * decides what it may do: a project's text may only tighten.
+ */
+enum nsbox_layer {
+	NSBOX_LAYER_SYSTEM = 0,
+	NSBOX_LAYER_USER = 1,
+	NSBOX_LAYER_PROJECT = 2,
+	NSBOX_LAYER_FLAGS = 3
+};
+NSBOX_API NSBOX_MUST_CHECK int
+nsbox_policy_load(struct nsbox_policy *policy, const char *text, size_t len,
+		  const char *name, enum nsbox_layer layer,
+		  struct nsbox_error *err);
+
+/* Contradictions and fields that no backend of this version can enforce. */
+NSBOX_API NSBOX_MUST_CHECK int
+nsbox_policy_check(const struct nsbox_policy *policy, struct nsbox_error *err);
+
+/* The whole policy as one JSON object; *out is malloc'ed, free() it. */
+NSBOX_API NSBOX_MUST_CHECK int
+nsbox_policy_json(const struct nsbox_policy *policy, char **out,
+		  struct nsbox_error *err);
+
+NSBOX_API void nsbox_policy_free(struct nsbox_policy *policy);
+
+/*
+ * The key table, for programs that build their own options from it. @i from 0;
+ * NULL past the end. The strings are static.
+ */
+struct nsbox_key {
+	const char *name;	/* "limits.memory" */
+	const char *type;	/* bool size time share count choice string list */
+	const char *preset;	/* default as text; NULL: unset or an empty list */
+	const char *const *choices; /* NULL-terminated, or NULL */
+	const char *flag;	/* "--memory", or NULL */
+	char letter;		/* 'm', or 0 */
+	const char *value_name; /* "SIZE", or NULL when the flag takes no value */
+	const char *help;
+};
+NSBOX_API int nsbox_key_info(size_t i, struct nsbox_key *out);
+
+/* Built-in profiles by index: name (NULL past the end) and one-line help. */
+NSBOX_API const char *nsbox_profile_name(size_t i);
+NSBOX_API const char *nsbox_profile_help(size_t i);
+
+/* JSON schemas: "policy" or "result". malloc'ed text, or NULL: unknown name. */
+NSBOX_API char *nsbox_schema(const char *which);
+
+/* ---------------------------------------------------------------- box -- */
+
+struct nsbox_box;
+struct nsbox_result;
+
+enum nsbox_tier {
+	NSBOX_TIER_STATIC = 1,	      /* parse and check only; nothing runs */
+	NSBOX_TIER_LOCAL = 2,	      /* namespaces, cgroup, seccomp, Landlock */
+	NSBOX_TIER_DOCKER = 3,	      /* the same policy, enforced by an engine */
+	NSBOX_TIER_LOCAL_UNSAFE = 4,  /* no isolation; the name is the warning */
+	NSBOX_TIER_DOCKER_UNSAFE = 5  /* an engine's container, no policy */
+};
+
+/*
+ * Build a sandbox. Refuses with NSBOX_E_UNSUPPORTED rather than drop a
+ * protection the policy asks for. The policy is copied. This version has
+ * NSBOX_TIER_LOCAL; the others are NSBOX_E_UNSUPPORTED.
+ */
+NSBOX_API NSBOX_MUST_CHECK int
+nsbox_box_open(struct nsbox_box **out, enum nsbox_tier tier,
+	       const struct nsbox_policy *policy, struct nsbox_error *err);
+
+enum nsbox_io {
+	NSBOX_IO_CAPTURE = 0, /* in memory, bounded by the policy (input: empty) */
+	NSBOX_IO_NULL = 1,
+	NSBOX_IO_FD = 2,      /* the payload gets the descriptor itself */
+	NSBOX_IO_RELAY = 3    /* the library copies to (from) the descriptor, bounded
+				 by the policy; the payload never holds it */
+};
+
+enum nsbox_run_flag {
+	NSBOX_RUN_TTY = 1,	/* a pty of the box's own for stdin/stdout/stderr, relayed
+				   to in_fd and out_fd; the caller puts its own terminal
+				   into raw mode */
+	NSBOX_RUN_NO_LAYERS = 2	/* reserved; must be zero */
+};
+
+/*
+ * One run. Every field left zero means its safe default, so a program compiled
+ * against an older header keeps its behaviour on a newer library, and the other
+ * way round: unknown non-zero tail bytes are refused, never ignored.
+ *
+ * Give either argv (a command looked up in the box's PATH) or language with code
+ * or file.
+ */
+struct nsbox_run {
+	uint32_t size; /* set by NSBOX_RUN_INIT */
+	uint32_t flags;		 /* enum nsbox_run_flag */
+	const char *language;	 /* "python", "javascript", "bash" */
+	const char *code;	 /* source text */
+	size_t code_len;	 /* 0: code ends at its NUL */
+	const char *file;	 /* a host path: that file alone becomes visible */
+	const char *project;	 /* a host folder, bound read-only, last on the module path */
+	const char *interpreter; /* a host path; NULL: the one on PATH */
+	const char *const *argv; /* NULL-terminated; with language: its arguments */
+	const char *const *env;	 /* NULL-terminated NAME=VALUE, on top of the policy's */
+	const char *cwd;	 /* in the box; NULL: see nsbox(1), --workdir */
+	uint64_t timeout_ms;	 /* 0: the policy's timeout; there is always one */
+	int32_t in, out, err;	 /* enum nsbox_io */
+	int32_t in_fd, out_fd, err_fd;
+	const char *artifacts_dir; /* a host folder (made when missing); NULL: none */
+	uint32_t tty_rows, tty_cols; /* 0: 24 x 80 */
+};
+#define NSBOX_RUN_INIT { sizeof(struct nsbox_run), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
+			 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+/* Run to the end. */
+NSBOX_API NSBOX_MUST_CHECK int
+nsbox_box_run(struct nsbox_box *box, const struct nsbox_run *run,
+	      struct nsbox_result **out, struct nsbox_error *err);
+
+/*
+ * The same in two halves, for event loops: start, poll nsbox_box_fd() for
+ * reading, then collect. Collect returns NSBOX_E_BUSY while the run goes on.
+ */
+NSBOX_API NSBOX_MUST_CHECK int
+nsbox_box_start(struct nsbox_box *box, const struct nsbox_run *run,
+		struct nsbox_error *err);
+NSBOX_API int nsbox_box_fd(const struct nsbox_box *box);
+NSBOX_API NSBOX_MUST_CHECK int
+nsbox_box_collect(struct nsbox_box *box, struct nsbox_result **out,
+		  struct nsbox_error *err);
+
+/* Wait at most timeout_ms (-1: for ever) and handle what came; 1: collect now. */
+NSBOX_API NSBOX_MUST_CHECK int
+nsbox_box_wait(struct nsbox_box *box, int timeout_ms, struct nsbox_error *err);
+
+/* Forward a signal to the payload's process group. */
+NSBOX_API NSBOX_MUST_CHECK int
+nsbox_box_signal(struct nsbox_box *box, int signal, struct nsbox_error *err);
+
+/* The caller's terminal changed its size (NSBOX_RUN_TTY). */
+NSBOX_API NSBOX_MUST_CHECK int
+nsbox_box_resize(struct nsbox_box *box, uint32_t rows, uint32_t cols,
+		 struct nsbox_error *err);
+
+/*
+ * What a run would do, without doing it. @form "plan": each operation, one a
+ * line; "explain": each stage with its promise and what the policy makes of it;
+ * "json": both for programs. *out is malloc'ed.
+ */
+NSBOX_API NSBOX_MUST_CHECK int
+nsbox_box_explain(struct nsbox_box *box, const struct nsbox_run *run,
+		  const char *form, char **out, struct nsbox_error *err);
+
+/* Kill everything in the box. Safe from any thread; idempotent. */
+NSBOX_API void nsbox_box_kill(struct nsbox_box *box);
+
+/* Kill, remove every trace on the host, and free. */
+NSBOX_API void nsbox_box_close(struct nsbox_box *box);
+
+/* ------------------------------------------------------------- result -- */
+
+enum nsbox_verdict {
+	NSBOX_SKIPPED = 0, /* refused before running; see nsbox_result_reason() */
+	NSBOX_EXITED = 1,
+	NSBOX_SIGNALED = 2,
+	NSBOX_TIMED_OUT = 3,
+	NSBOX_OUT_OF_MEMORY = 4,
+	NSBOX_DENIED = 5, /* killed for a forbidden system call */
+	NSBOX_PIDS_LIMIT = 6,
+	NSBOX_DISK_LIMIT = 7,
+	NSBOX_OUTPUT_LIMIT = 8
+};
+
+NSBOX_API enum nsbox_verdict nsbox_result_verdict(const struct nsbox_result *r);
+/* "exited", "timed_out", ...: the words of the record. */
+NSBOX_API const char *nsbox_result_verdict_name(const struct nsbox_result *r);
+/* The program's own code, or -1 when it did not exit. */
+NSBOX_API int nsbox_result_exit_code(const struct nsbox_result *r);
+/* The signal it died of, or 0. */
+NSBOX_API int nsbox_result_signal(const struct nsbox_result *r);
+/* What a command-line tool should exit with (0..127, 128+n, 122..127). */
+NSBOX_API int nsbox_result_status(const struct nsbox_result *r);
+/* NULL, or a machine word, ": " and a sentence for people. */
+NSBOX_API const char *nsbox_result_reason(const struct nsbox_result *r);
+NSBOX_API const void *nsbox_result_stdout(const struct nsbox_result *r,
+					  size_t *len);
+NSBOX_API const void *nsbox_result_stderr(const struct nsbox_result *r,
+					  size_t *len);
+
+/*
+ * How strongly one layer was in force during the run: "memory", "cpu", "pids",
+ * "network", "filesystem", "syscalls", "time", "disk", "output", "landlock".
+ * Nothing is reported that was not verified.
+ */
+enum nsbox_strength {
+	NSBOX_STRENGTH_NONE = 0,
+	NSBOX_STRENGTH_USERSPACE = 1, /* a supervisor watches and kills */
+	NSBOX_STRENGTH_KERNEL = 2
+};
+NSBOX_API enum nsbox_strength
+nsbox_result_enforced(const struct nsbox_result *r, const char *layer);
+
+/* Artifacts: count, then path in the box, path on the host, size in bytes. */
+NSBOX_API size_t nsbox_result_artifact_count(const struct nsbox_result *r);
+NSBOX_API int nsbox_result_artifact(const struct nsbox_result *r, size_t i,
+				    const char **path, const char **host_path,
+				    uint64_t *size_bytes);
+
+/* The whole result as one JSON object; lives as long as the result. */
+NSBOX_API const char *nsbox_result_json(const struct nsbox_result *r);
+NSBOX_API void nsbox_result_free(struct nsbox_result *r);
+
+/* ------------------------------------------------------------- doctor -- */
+
+/*
+ * Prove every capability of this host by doing it in a throw-away child.
+ * Returns 0 when the local tier works fully, 1 when degraded, 2 when not at all.
+ * @form "text" or "json"; *out is malloc'ed.
+ */
+NSBOX_API NSBOX_MUST_CHECK int
+nsbox_doctor(const char *form, char **out, struct nsbox_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* NSBOX_H */

@@ -1,0 +1,50 @@
+/*
+ * What one run did: struct nsbox_result, filled in by the launcher from evidence,
+ * read by the public getters and printed as nsbox.result/1.
+ * Absent knowledge is stored as such (has_* false, -1) and printed as null.
+ */
+#ifndef RUNTIME_RECORD_H
+#define RUNTIME_RECORD_H
+
+#include "nsbox.h"
+#include "rootfs/artifacts.h"
+
+#include <stdbool.h>
+
+enum enforced_layer { /* one column of the record's "enforced" object each */
+	ENF_MEMORY, ENF_CPU, ENF_PIDS, ENF_NETWORK, ENF_FILESYSTEM, ENF_SYSCALLS,
+	ENF_TIME, ENF_DISK, ENF_OUTPUT, ENF_LANDLOCK, ENF_COUNT
+};
+const char *enforced_name(enum enforced_layer l);
+
+struct denial {
+	char *layer, *what, *rule, *allow; /* allow: the flag that would permit it */
+};
+
+struct nsbox_result {
+	char *tier;			/* "local" */
+	enum nsbox_verdict verdict;
+	int exit_code;			/* -1: did not exit */
+	int signal;			/* 0: none */
+	char *reason;			/* "timeout: ran longer than 1 s"; NULL */
+	struct { char *data; size_t len; uint64_t total; bool truncated, captured; }
+		out, err;
+	struct artifacts artifacts;
+	struct {
+		uint64_t wall_us, user_us, system_us;
+		uint64_t memory_peak, pids_peak; /* 0: not known */
+		bool has_cpu, has_memory_peak, has_pids_peak;
+	} usage;
+	enum nsbox_strength enforced[ENF_COUNT];
+	struct denial *denials;
+	size_t denial_count;
+	char *working_directory;
+	uint64_t setup_us;
+	bool orphans_killed;		/* processes were still alive at the end */
+	char *json;			/* made on demand */
+};
+
+int result_add_denial(struct nsbox_result *r, const char *layer,
+		      const char *what, const char *rule, const char *allow);
+
+#endif

@@ -1,0 +1,28 @@
+/*
+ * Userspace strength of memory, cpu-time and pids where no cgroup has the
+ * controller: the launcher samples the box's processes through /proc.
+ *
+ * The processes of a box are those below its PID 1: found by walking
+ * /proc/<pid>/task/<tid>/children from init's host pid (CONFIG_PROC_CHILDREN), or
+ * by matching the pid namespace when that file is missing.
+ */
+#ifndef RUNTIME_SAMPLE_H
+#define RUNTIME_SAMPLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct sample {
+	uint64_t memory_bytes;	/* sum of Pss (smaps_rollup), Rss minus shared where
+				   that is unreadable; tmpfs pages included when mapped */
+	uint64_t cpu_us;	/* user + system of the living */
+	uint64_t processes, threads;
+	bool complete;		/* false: processes came and went while looking */
+};
+/* proc_fd: the launcher's /proc. init_pid: host pid of the box's PID 1, unreaped.
+ * 0, or -1 when nothing could be read. Never blocks for long: at most max_pids. */
+int sample_take(struct sample *out, int proc_fd, pid_t init_pid,
+		uint64_t max_pids);
+
+#endif
