@@ -1,18 +1,11 @@
-/*
- * The program that runs as PID 1 of every box, as bytes. The launcher copies it
- * into a sealed memfd. It is read-only data here and never mapped executable in
- * the launcher.
- */
+/* init as data: the freestanding program of runtime/init, made before this file. */
 	.section .rodata
+	.globl nsbox_init_blob
+	.hidden nsbox_init_blob
 	.balign 16
-	.global init_blob
-	.hidden init_blob
-	.type init_blob, @object
-init_blob:
-	.incbin INIT_BIN
-	.size init_blob, . - init_blob
-	.global init_blob_end
-	.hidden init_blob_end
-init_blob_end:
-	.byte 0
-	.section .note.GNU-stack, "", @progbits
+nsbox_init_blob:
+	.incbin NSBOX_INIT_BIN
+	.globl nsbox_init_blob_end
+	.hidden nsbox_init_blob_end
+nsbox_init_blob_end:
+	.section .note.GNU-stack,"",%progbits
