@@ -82,7 +82,8 @@ generated: $(GENERATED)
 
 # init is a program of its own without any libc. One read-and-execute segment of
 # a page or two: each page it does not have is a fault less in every box.
-INIT_CFLAGS = -std=gnu11 -D_GNU_SOURCE -I. $(WARN) -Os -ffreestanding -fno-pie -fno-stack-protector \
+# (Its entry is called from assembly: no prototype.)
+INIT_CFLAGS = -std=gnu11 -D_GNU_SOURCE -I. $(WARN) -Wno-missing-prototypes -Os -ffreestanding -fno-pie -fno-stack-protector \
 	-fcf-protection=none -fno-asynchronous-unwind-tables -fno-unwind-tables \
 	-fno-tree-loop-distribute-patterns -ffunction-sections -fdata-sections -g0
 INIT_LDFLAGS := -nostdlib -static -no-pie -Wl,--gc-sections -Wl,-z,noseparate-code,-z,norelro \
@@ -102,7 +103,7 @@ $(B)/$(1)/%.o: %.c
 	$$($(2)) $$($(3)) $$(CFLAGS) $$(call flags_of,$$<) -MMD -MP -c $$< -o $$@
 $(B)/$(1)/runtime/init_blob.o: runtime/init_blob.S $(B)/gen/init.bin
 	@mkdir -p $$(@D)
-	$$($(2)) -DINIT_BIN='"$(B)/gen/init.bin"' -c $$< -o $$@
+	$$($(2)) -DNSBOX_INIT_BIN='"$(B)/gen/init.bin"' -c $$< -o $$@
 endef
 $(eval $(call flavour,lib,CC,LIB_CFLAGS))
 $(eval $(call flavour,hot,MUSL_CC,HOT_CFLAGS))

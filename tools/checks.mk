@@ -10,7 +10,7 @@ SUITES := unit box escape fault abi lint
 
 # Helpers of the test suites: fragments tests/<suite>/*.mk add them here.
 TEST_PROGRAMS :=
-include $(wildcard tests/*/*.mk)
+include $(wildcard tests/*.mk tests/*/*.mk)
 
 $(B)/tests/%: tests/unit/%.c $(B)/lib/internal.a | $(GENERATED)
 	@mkdir -p $(@D)
