@@ -6,10 +6,10 @@ ASAN_BINS := $(UNIT_BINS:$(B)/tests/%=$(B)/asan/tests/%)
 FUZZ_SRCS := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_BINS := $(FUZZ_SRCS:tests/fuzz/%.c=$(B)/fuzz/%)
 FUZZ_SECONDS ?= 20
-SUITES := unit box escape fault abi lint
+# Folders of suites, in this order; unit tests are the programs in $(B)/tests.
+SUITES := $(B)/tests tests/box tests/escape tests/fault tests/abi
 
-# Helpers of the test suites: fragments tests/<suite>/*.mk add them here.
-TEST_PROGRAMS :=
+# Programs that the suites run: fragments tests/*.mk have their rules.
 include $(wildcard tests/*.mk tests/*/*.mk)
 
 $(B)/tests/%: tests/unit/%.c $(B)/lib/internal.a | $(GENERATED)
@@ -24,7 +24,7 @@ $(B)/asan/tests/%: tests/unit/%.c $(B)/asan/internal.a | $(GENERATED)
 	$(CC) $(ASAN_CFLAGS) $(CFLAGS) -MMD -MP $< -o $@ $(B)/asan/internal.a -lcmocka -ljansson $(EXTRA_LIBS_$*)
 
 # What the suites need besides `all`.
-test-programs: $(UNIT_BINS) $(TEST_PROGRAMS) $(B)/fault/nsbox
+test-programs: $(UNIT_BINS) $(PROOF_BINS) $(B)/fault/nsbox
 
 test: ## install what is missing, build, run every test
 	tools/setup build demo test lint
@@ -35,20 +35,20 @@ check-unit: $(UNIT_BINS)
 	@set -e; for t in $(UNIT_BINS); do $$t; done
 
 check: $(UNIT_BINS) ## the tests that need no privilege (seconds)
-	tests/run unit
+	tests/run --as user $(B)/tests
 
 check-root: all test-programs ## box and escape tests as root
-	tests/run --as root box escape
+	tests/run --as root tests/box tests/escape
 check-user: all test-programs ## the same as an ordinary user
-	tests/run --as user box escape
+	tests/run --as user tests/box tests/escape
 check-userns: all test-programs ## the same inside another user namespace
-	tests/run --as userns box escape
+	tests/run --as userns tests/box tests/escape
 check-escape: all test-programs ## attacks, every identity
-	tests/run escape
+	tests/run tests/escape
 check-fault: all test-programs ## kill, fail and starve every stage
-	tests/run fault
+	tests/run tests/fault
 check-abi: all ## symbols, struct sizes, installation
-	tests/run abi
+	tests/run tests/abi
 
 asan: $(ASAN_BINS) ## unit tests under address and undefined-behaviour sanitizers
 	@set -e; for t in $(ASAN_BINS); do echo "== $$t"; \

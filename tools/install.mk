@@ -22,8 +22,8 @@ install: all ## install below DESTDIR/PREFIX
 	set -e; for page in $(MANPAGES); do \
 		install -D -m 644 $$page $(I)/share/man/man$${page##*.}/$${page##*/}; done
 	install -m 644 $(DOCS) $(I)/share/doc/nsbox/
-	$(B)/bin/nsbox help --completion bash > $(B)/nsbox.bash
-	install -m 644 $(B)/nsbox.bash $(I)/share/bash-completion/completions/nsbox
+	$(B)/bin/nsbox help --completion bash > $(I)/share/bash-completion/completions/nsbox
+	chmod 644 $(I)/share/bash-completion/completions/nsbox
 
 uninstall: ## remove what install put there
 	rm -f $(I)/bin/nsbox $(I)/include/nsbox.h $(L)/libnsbox.a $(L)/libnsbox.so $(L)/$(SONAME) \
