@@ -84,16 +84,19 @@ demo: ## install what is missing, build, run the examples
 	$(MAKE) all
 	examples/demo.sh
 
-BENCH_BINS := $(B)/bench/rr $(B)/bench/lib $(B)/bench/true $(B)/bench/idle
-$(B)/bench/true $(B)/bench/idle: $(B)/bench/%: tools/bench/%.c
+BENCH_BINS := $(addprefix $(B)/bench/,rr lib filter true payload)
+$(B)/bench/true $(B)/bench/payload: $(B)/bench/%: tools/bench/%.c
 	@mkdir -p $(@D)
 	$(MUSL_CC) -std=gnu11 -D_GNU_SOURCE $(WARN) -O2 -static -no-pie $< -o $@
-$(B)/bench/rr: tools/bench/rr.c tools/bench/stats.h
+$(B)/bench/rr: tools/bench/rr.c
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -D_GNU_SOURCE $(WARN) $(HARDEN) -O2 $< -o $@
-$(B)/bench/lib: tools/bench/lib.c tools/bench/stats.h $(B)/lib/libnsbox.a
+$(B)/bench/lib: tools/bench/lib.c $(B)/lib/libnsbox.a
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -D_GNU_SOURCE -Iruntime/include $(WARN) $(HARDEN) -O2 $< -o $@ $(B)/lib/libnsbox.a -ljansson
+$(B)/bench/filter: tools/bench/filter.c $(B)/lib/internal.a
+	@mkdir -p $(@D)
+	$(CC) $(LIB_CFLAGS) $(CFLAGS) $< -o $@ $(B)/lib/internal.a
 
 .PHONY: test-programs test check-unit check check-root check-user check-userns check-escape \
 	check-fault check-abi asan fuzz-smoke lint bench demo
