@@ -36,6 +36,26 @@ $(B)/hot/%.o: %.c
 	@mkdir -p $(@D)
 	$(MUSL_CC) $(HOT_CFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
 
+# --- generated data (tools/gen): build machine and target are one architecture -----
+GEN_FILTER_SRCS := tools/gen/gen_filters.c policy/seccomp.c policy/seccomp_rules.c \
+	policy/seccomp_emit.c policy/syscalls.c policy/bpf.c base/err.c
+
+$(B)/gen/gen_syscalls: tools/gen/gen_syscalls.c
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 -D_GNU_SOURCE $(WARN) $(CFLAGS) $< -o $@ -lseccomp
+
+$(B)/gen/gen_filters: $(GEN_FILTER_SRCS) $(B)/gen/syscalls.inc policy/seccomp.h \
+		policy/seccomp_rules.h policy/policy.h
+	$(CC) $(LIB_CFLAGS) $(CFLAGS) $(GEN_FILTER_SRCS) -o $@
+
+$(B)/gen/syscalls.inc $(B)/gen/filters.inc: $(B)/gen/%.inc: $(B)/gen/gen_%
+	$< >$@
+
+$(B)/lib/policy/syscalls.o $(B)/hot/policy/syscalls.o: $(B)/gen/syscalls.inc
+$(B)/lib/policy/seccomp_builtin.o $(B)/hot/policy/seccomp_builtin.o: $(B)/gen/filters.inc
+
+EXTRA_LIBS_test_seccomp := -lseccomp
+
 $(B)/lib/libnsbox.a: $(LIB_OBJS)
 	rm -f $@ && ar rcs $@ $^
 
