@@ -99,28 +99,37 @@ static uint32_t before(struct assembler *a, uint16_t code, uint32_t k, uint32_t 
 
 static uint32_t place_of(struct assembler *a, uint16_t answer);
 
-static bool spoils_word(const struct seccomp_test *t)
+/* What the accumulator holds: the low word of an argument, perhaps masked. */
+struct held {
+	bool is_known;
+	uint8_t arg;
+	uint32_t mask;
+};
+
+static struct held held_after(const struct seccomp_test *t)
 {
-	return t->mask != 0; /* AND replaces the word by its masked bits */
+	return (struct held){ true, t->arg, t->mask };
 }
 
-static size_t test_count(const struct seccomp_clause *c)
+/* Known only if both ways to fail the clause leave the same. */
+static struct held held_after_clause(const struct seccomp_clause *c)
 {
-	return c->all_of[1].op == TEST_END ? 1 : 2;
-}
+	struct held first = held_after(&c->all_of[0]), second;
 
-/* Does the accumulator still hold the word of `arg` however c was left? */
-static bool leaves_word(const struct seccomp_clause *c, uint8_t arg)
-{
-	for (size_t i = 0; i < test_count(c); i++)
-		if (c->all_of[i].arg != arg || spoils_word(&c->all_of[i]))
-			return false;
-	return true;
+	if (c->all_of[1].op == TEST_END)
+		return first;
+	second = held_after(&c->all_of[1]);
+	if (first.arg != second.arg || first.mask != second.mask)
+		return (struct held){ 0 };
+	return first;
 }
 
 static uint32_t emit_test(struct assembler *a, const struct seccomp_test *t,
-			  bool is_loaded, uint32_t yes, uint32_t no)
+			  struct held held, uint32_t yes, uint32_t no)
 {
+	bool is_loaded = held.is_known && held.arg == t->arg &&
+			 (held.mask == 0 || held.mask == t->mask);
+	bool is_masked = is_loaded && held.mask == t->mask;
 	uint32_t at;
 
 	if (t->op == TEST_ANY_BIT)
@@ -129,7 +138,7 @@ static uint32_t emit_test(struct assembler *a, const struct seccomp_test *t,
 		at = jump(a, BPF_JEQ, t->value, no, yes);
 	else
 		at = jump(a, BPF_JEQ, t->value, yes, no);
-	if (t->mask)
+	if (t->mask && !is_masked)
 		at = before(a, BPF_ALU | BPF_AND | BPF_K, t->mask, at);
 	if (!is_loaded)
 		at = before(a, BPF_LD | BPF_W | BPF_ABS, OFFSET_ARG_LOW(t->arg), at);
@@ -141,14 +150,14 @@ static uint32_t emit_clause(struct assembler *a, const struct seccomp_check *che
 {
 	const struct seccomp_clause *c = &check->clauses[i];
 	const struct seccomp_test *first = &c->all_of[0], *second = &c->all_of[1];
-	bool is_loaded = i > 0 && leaves_word(&check->clauses[i - 1], first->arg);
+	struct held held = { 0 };
 	uint32_t yes = place_of(a, c->answer);
 
 	if (second->op != TEST_END)
-		yes = emit_test(a, second,
-				first->arg == second->arg && !spoils_word(first),
-				yes, no);
-	return emit_test(a, first, is_loaded, yes, no);
+		yes = emit_test(a, second, held_after(first), yes, no);
+	if (i > 0)
+		held = held_after_clause(&check->clauses[i - 1]);
+	return emit_test(a, first, held, yes, no);
 }
 
 static uint32_t emit_check(struct assembler *a, const struct seccomp_check *check)
