@@ -39,6 +39,10 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all
 MULTIARCH := $(shell $(CC) -print-multiarch 2>/dev/null || $(CC) -dumpmachine)
 
 LIB_LDFLAGS := -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--as-needed
+# Why musl, static and not PIE: an empty program of each kind, started 300 times in
+# turn (2 CPUs, Linux 6.18), median microseconds / page faults: musl 144 / 5, the
+# same without separate code pages 135 / 3, musl static PIE 234 / 24, glibc static
+# 426 / 26, glibc dynamic 536 / 49. Every box pays this before anything else.
 HOT_LDFLAGS := -static -no-pie -Wl,--gc-sections -Wl,-z,noexecstack,-z,noseparate-code \
 	-Wl,--build-id=none
 
