@@ -51,6 +51,7 @@ check-abi: all ## symbols, struct sizes, installation
 	tests/run tests/abi
 
 asan: $(ASAN_BINS) ## unit tests under address and undefined-behaviour sanitizers
+	@test -n '$(ASAN_BINS)'
 	@set -e; for t in $(ASAN_BINS); do echo "== $$t"; \
 		ASAN_OPTIONS=detect_leaks=1:abort_on_error=1 UBSAN_OPTIONS=print_stacktrace=1 $$t; done
 
@@ -69,6 +70,7 @@ $(FUZZ_BINS): $(B)/fuzz/%: tests/fuzz/%.c tests/fuzz/driver.c $(B)/fuzz/internal
 	$(FUZZ_CC) $(FUZZ_CFLAGS) $(CFLAGS) $< $(FUZZ_MAIN) -o $@ $(B)/fuzz/internal.a -ljansson $(EXTRA_LIBS_$*)
 
 fuzz-smoke: $(FUZZ_BINS) ## every fuzzer for FUZZ_SECONDS (20) each
+	@test -n '$(FUZZ_BINS)'
 	@set -e; for f in $(FUZZ_BINS); do tools/fuzz-run $$f $(FUZZ_SECONDS); done
 
 lint: $(B)/lib/libnsbox.so ## layers, shape, banned calls, claims, text, headers, analysers
