@@ -48,7 +48,6 @@
 	X(UMASK,     "umask n") \
 	X(RLIMIT,    "setrlimit resource flags: soft n, hard m") \
 	X(NICE,      "setpriority n") \
-	X(DUMPABLE,  "PR_SET_DUMPABLE 0") \
 	X(DROPCAPS,  "empty bounding, ambient, inheritable, permitted, effective") \
 	X(NNP,       "PR_SET_NO_NEW_PRIVS") \
 	X(LANDLOCK,  "restrict to the LANDLOCK_PATH rows collected so far; n = handled, m = scoped") \

@@ -32,6 +32,7 @@
 #include <linux/seccomp.h>
 #include <linux/sockios.h>
 #include <net/if.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
@@ -49,6 +50,15 @@ static const char *src_of(const struct child_args *a, const struct op *op)
 static const char *dst_of(const struct child_args *a, const struct op *op)
 {
 	return plan_str(a->plan, op->dst);
+}
+
+/*
+ * Until init watches the handshake for EOF, the death of the launcher's thread is the
+ * child's: it may be stuck in a mount while nobody is left to kill it.
+ */
+static long die_with_parent(void)
+{
+	return sys(prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 }
 
 static void close_fd(int fd)
@@ -560,7 +570,9 @@ static long do_ids(struct child_args *a, const struct op *op)
 	long r = sys(setresgid, op->m, op->m, op->m);
 
 	(void)a;
-	return r < 0 ? r : sys(setresuid, op->n, op->n, op->n);
+	if (r >= 0)
+		r = sys(setresuid, op->n, op->n, op->n);
+	return r < 0 ? r : die_with_parent(); /* a change of ids clears it: prctl(2) */
 }
 
 static long do_session(struct child_args *a, const struct op *op)
@@ -600,13 +612,6 @@ static long do_nice(struct child_args *a, const struct op *op)
 {
 	(void)a;
 	return sys(setpriority, PRIO_PROCESS, 0, (int)op->n);
-}
-
-static long do_dumpable(struct child_args *a, const struct op *op)
-{
-	(void)a;
-	(void)op;
-	return sys(prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
 static long do_dropcaps(struct child_args *a, const struct op *op)
@@ -790,8 +795,8 @@ static const runner runners[OP_COUNT] = {
 	[OP_READONLY] = do_readonly, [OP_PIVOT] = do_pivot,	  [OP_CHDIR] = do_chdir,
 	[OP_HOSTNAME] = do_hostname, [OP_LOOPBACK] = do_loopback, [OP_IDS] = do_ids,
 	[OP_SESSION] = do_session,   [OP_KEYRING] = do_keyring,	  [OP_UMASK] = do_umask,
-	[OP_RLIMIT] = do_rlimit,     [OP_NICE] = do_nice,	  [OP_DUMPABLE] = do_dumpable,
-	[OP_DROPCAPS] = do_dropcaps, [OP_NNP] = do_nnp,		  [OP_LANDLOCK] = do_landlock,
+	[OP_RLIMIT] = do_rlimit,     [OP_NICE] = do_nice,	  [OP_DROPCAPS] = do_dropcaps,
+	[OP_NNP] = do_nnp,		  [OP_LANDLOCK] = do_landlock,
 	[OP_LANDLOCK_PATH] = do_landlock_path,			  [OP_SECCOMP] = do_seccomp,
 	[OP_SEND_DIR] = do_send_dir, [OP_PTY] = do_pty,		  [OP_FDS] = do_fds,
 };
@@ -813,13 +818,15 @@ static long inject(struct child_args *a, uint32_t op, uint32_t next_stage)
 {
 	if (a->fault_op == op && a->fault_errno)
 		return -a->fault_errno;
-	if (a->fault_stage != a->stage || next_stage == a->stage)
+	if (a->fault_op != UINT32_MAX || a->fault_stage != a->stage || next_stage == a->stage)
 		return 0;
 	if (a->fault_action == FAULT_KILL_CHILD)
 		sys(exit_group, 137);
-	if (a->fault_action == FAULT_STOP_CHILD)
+	if (a->fault_action == FAULT_STOP_CHILD || a->fault_action == FAULT_KILL_PARENT) {
+		a->fault_hit = 1;
 		for (;;)
 			sys(ppoll, 0, 0, 0, 0, 0);
+	}
 	return 0;
 }
 #endif
@@ -845,6 +852,9 @@ void child_main(void *args)
 	long r;
 
 	a->stage = STAGE_cgroup;
+	r = die_with_parent();
+	if (r < 0)
+		give_up(a, r);
 	wait_for_go(a);
 	for (uint32_t i = 0; i < a->plan->op_count; i++) {
 		a->stage = ops[i].stage;

@@ -24,6 +24,7 @@ struct child_args {
 	/* The fault build only: fail or stop on purpose. */
 	uint32_t fault_stage, fault_op;	/* UINT32_MAX: none */
 	int fault_errno, fault_action;
+	volatile int fault_hit;
 #endif
 
 	/* What operations share while the child walks them. */

@@ -45,7 +45,8 @@ struct payload {
 	char *const *argv, *const *env;
 	const struct sock_filter *filter;
 	uint32_t filter_len, flags;
-	int error;	/* errno of what went wrong before or in execve; 0: running */
+	int error;	/* errno of what went wrong; 0: running */
+	int stage;	/* STAGE_init: before execve; STAGE_exec: execve itself */
 };
 
 static unsigned char packet[WIRE_MAX] __attribute__((aligned(8)));
@@ -57,10 +58,10 @@ static void __attribute__((noreturn)) leave(int code)
 		sys(exit_group, code);
 }
 
-static void report(int type, int value)
+static void report(int type, int stage, int value)
 {
 	struct wire_msg msg = { .magic = WIRE_MAGIC, .type = (uint16_t)type,
-				.stage = STAGE_exec, .op = -1, .value = value };
+				.stage = (uint16_t)stage, .op = -1, .value = value };
 
 	if (sys(sendto, BOX_FD_SOCK, &msg, sizeof(msg), MSG_NOSIGNAL, 0, 0) !=
 	    (long)sizeof(msg))
@@ -171,6 +172,7 @@ static void payload_main(void *arg)
 	default_signals();
 	if (r >= 0)
 		r = load_filter(p);
+	p->stage = r < 0 ? STAGE_init : STAGE_exec;
 	p->error = r < 0 ? (int)-r : exec_search(p);
 	leave(127);
 }
@@ -277,12 +279,15 @@ static void __attribute__((noreturn)) serve(long payload_pid, int signals)
 void __attribute__((noreturn, used)) init_main(long *stack)
 {
 	const uint64_t all = ~(uint64_t)0;
-	struct payload p = { 0 };
+	struct payload p = { .stage = STAGE_init };
 	long argc = stack[0], signals, pid;
 
 	p.argv = (char *const *)(stack + 1) + 1; /* after "nsbox-init" */
 	p.env = (char *const *)(stack + 1 + argc + 1);
+	/* From here on EOF of the handshake is the launcher's death, not the end of the
+	 * one thread that made the box. */
 	if (argc < 2 || sys(prctl, PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
+	    sys(prctl, PR_SET_PDEATHSIG, 0, 0, 0, 0) < 0 ||
 	    sys(fcntl, BOX_FD_SOCK, F_SETFD, FD_CLOEXEC) < 0)
 		leave(125);
 	read_start(&p);
@@ -292,10 +297,10 @@ void __attribute__((noreturn, used)) init_main(long *stack)
 		leave(125);
 	pid = start_payload(&p);
 	if (p.error) {
-		report(WIRE_FAIL, p.error);
+		report(WIRE_FAIL, p.stage, p.error);
 		leave(125);
 	}
-	report(WIRE_RUNNING, 0);
+	report(WIRE_RUNNING, STAGE_exec, 0);
 	for (int fd = 0; fd < BOX_FD_SOCK; fd++)
 		sys(close, fd); /* the payload's streams end when the payload's do */
 	serve(pid, (int)signals);
