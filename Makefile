@@ -21,6 +21,9 @@ CC := gcc
 endif
 MUSL_CC ?= musl-gcc
 CFLAGS ?= -O2 -g
+# V=1 shows whole commands.
+Q := $(if $(V),,@)
+say = $(if $(V),@:,@echo "  $(1)")
 
 # --- flags -------------------------------------------------------------------
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
@@ -95,19 +98,21 @@ INIT_LDFLAGS := -nostdlib -static -no-pie -Wl,--gc-sections -Wl,-z,noseparate-co
 
 $(B)/gen/init.bin: $(INIT_SRCS) $(wildcard runtime/init/*.h runtime/*.h) tools/lint/check-init Makefile
 	@mkdir -p $(@D)
-	$(CC) $(INIT_CFLAGS) $(INIT_LDFLAGS) $(INIT_SRCS) -o $@.elf
-	objcopy -R .comment -R '.note*' $@.elf $@
-	tools/lint/check-init $@
+	$(call say,LINK $@)
+	$(Q)$(CC) $(INIT_CFLAGS) $(INIT_LDFLAGS) $(INIT_SRCS) -o $@.elf
+	$(Q)objcopy -R .comment -R '.note*' $@.elf $@
+	$(Q)tools/lint/check-init $@
 
 # --- compiling ---------------------------------------------------------------
 # $(call flavour,name,compiler variable,flags variable)
 define flavour
 $(B)/$(1)/%.o: %.c
 	@mkdir -p $$(@D)
-	$$($(2)) $$($(3)) $$(CFLAGS) $$(call flags_of,$$<) -MMD -MP -c $$< -o $$@
+	$$(call say,CC $(1) $$<)
+	$$(Q)$$($(2)) $$($(3)) $$(CFLAGS) $$(call flags_of,$$<) -MMD -MP -c $$< -o $$@
 $(B)/$(1)/runtime/init_blob.o: runtime/init_blob.S $(B)/gen/init.bin
 	@mkdir -p $$(@D)
-	$$($(2)) -DNSBOX_INIT_BIN='"$(B)/gen/init.bin"' -c $$< -o $$@
+	$$(Q)$$($(2)) -DNSBOX_INIT_BIN='"$(B)/gen/init.bin"' -c $$< -o $$@
 endef
 $(eval $(call flavour,lib,CC,LIB_CFLAGS))
 $(eval $(call flavour,hot,MUSL_CC,HOT_CFLAGS))
@@ -118,35 +123,40 @@ $(eval $(call flavour,fuzz,FUZZ_CC,FUZZ_CFLAGS))
 # --- products ----------------------------------------------------------------
 $(B)/bin/nsbox: $(HOT_OBJS)
 	@mkdir -p $(@D)
-	$(MUSL_CC) $(HOT_LDFLAGS) $^ -o $@
+	$(call say,LINK $@)
+	$(Q)$(MUSL_CC) $(HOT_LDFLAGS) $^ -o $@
 
 $(B)/fault/nsbox: $(FAULT_OBJS)
-	$(MUSL_CC) $(HOT_LDFLAGS) $^ -o $@
+	$(call say,LINK $@)
+	$(Q)$(MUSL_CC) $(HOT_LDFLAGS) $^ -o $@
 
 $(B)/bin/nsbox-policyc: $(POLICYC_OBJS) $(B)/lib/internal.a
 	@mkdir -p $(@D)
-	$(CC) -pie $(LIB_LDFLAGS) $^ -ljansson -o $@
+	$(call say,LINK $@)
+	$(Q)$(CC) -pie $(LIB_LDFLAGS) $^ -ljansson -o $@
 
 # What tests and our own programs link: internal names are visible.
 $(B)/lib/internal.a: $(LIB_OBJS)
-	rm -f $@ && ar rcs $@ $^
+	$(Q)rm -f $@ && ar rcs $@ $^
 
 # What others link: one object whose internal names are local, so that a program
 # with a buf_add() or json_object() of its own keeps it.
 $(B)/lib/libnsbox.a: $(LIB_OBJS)
-	$(LD) -r $^ -o $(@:.a=.o)
-	objcopy --localize-hidden $(@:.a=.o)
-	rm -f $@ && ar rcs $@ $(@:.a=.o)
+	$(call say,LINK $@)
+	$(Q)$(LD) -r $^ -o $(@:.a=.o)
+	$(Q)objcopy --localize-hidden $(@:.a=.o)
+	$(Q)rm -f $@ && ar rcs $@ $(@:.a=.o)
 
 $(B)/lib/libnsbox.so: $(LIB_OBJS) runtime/nsbox.map
-	$(CC) -shared $(LIB_LDFLAGS) -Wl,-z,defs -Wl,-soname,$(SONAME) \
+	$(call say,LINK $@)
+	$(Q)$(CC) -shared $(LIB_LDFLAGS) -Wl,-z,defs -Wl,-soname,$(SONAME) \
 		-Wl,--version-script=runtime/nsbox.map $(LIB_OBJS) -ljansson -o $(B)/lib/libnsbox.so.$(VERSION)
-	ln -sf libnsbox.so.$(VERSION) $(B)/lib/$(SONAME)
-	ln -sf $(SONAME) $@
+	$(Q)ln -sf libnsbox.so.$(VERSION) $(B)/lib/$(SONAME)
+	$(Q)ln -sf $(SONAME) $@
 
 $(B)/lib/nsbox.pc: runtime/nsbox.pc.in Makefile
 	@mkdir -p $(@D)
-	sed -e "s|@PREFIX@|$(PREFIX)|" -e "s|@LIBDIR@|$(LIBDIR)|" -e "s|@VERSION@|$(VERSION)|" $< > $@
+	$(Q)sed -e "s|@PREFIX@|$(PREFIX)|" -e "s|@LIBDIR@|$(LIBDIR)|" -e "s|@VERSION@|$(VERSION)|" $< > $@
 
 compile_commands.json: Makefile tools/compile-commands $(LIB_SRCS) $(HOT_SRCS)
 	@tools/compile-commands '$(CC) $(LIB_CFLAGS) $(CFLAGS)' $(sort $(LIB_SRCS) $(HOT_SRCS)) > $@.new

@@ -14,14 +14,16 @@ include $(wildcard tests/*.mk tests/*/*.mk)
 
 $(B)/tests/%: tests/unit/%.c $(B)/lib/internal.a | $(GENERATED)
 	@mkdir -p $(@D)
-	$(CC) $(LIB_CFLAGS) $(CFLAGS) -MMD -MP $< -o $@ $(B)/lib/internal.a -lcmocka -ljansson $(EXTRA_LIBS_$*)
+	$(call say,CC $@)
+	$(Q)$(CC) $(LIB_CFLAGS) $(CFLAGS) -MMD -MP $< -o $@ $(B)/lib/internal.a -lcmocka -ljansson $(EXTRA_LIBS_$*)
 
 $(B)/asan/internal.a: $(ASAN_OBJS)
-	rm -f $@ && ar rcs $@ $^
+	$(Q)rm -f $@ && ar rcs $@ $^
 
 $(B)/asan/tests/%: tests/unit/%.c $(B)/asan/internal.a | $(GENERATED)
 	@mkdir -p $(@D)
-	$(CC) $(ASAN_CFLAGS) $(CFLAGS) -MMD -MP $< -o $@ $(B)/asan/internal.a -lcmocka -ljansson $(EXTRA_LIBS_$*)
+	$(call say,CC $@)
+	$(Q)$(CC) $(ASAN_CFLAGS) $(CFLAGS) -MMD -MP $< -o $@ $(B)/asan/internal.a -lcmocka -ljansson $(EXTRA_LIBS_$*)
 
 # What the suites need besides `all`.
 test-programs: $(UNIT_BINS) $(PROOF_BINS) $(B)/fault/nsbox
@@ -63,11 +65,12 @@ FUZZ_FLAGS = $(if $(filter libfuzzer,$(FUZZ_ENGINE)),-fsanitize=fuzzer-no-link)
 FUZZ_MAIN = $(if $(filter libfuzzer,$(FUZZ_ENGINE)),-fsanitize=fuzzer,tests/fuzz/driver.c)
 
 $(B)/fuzz/internal.a: $(FUZZ_OBJS)
-	rm -f $@ && ar rcs $@ $^
+	$(Q)rm -f $@ && ar rcs $@ $^
 
 $(FUZZ_BINS): $(B)/fuzz/%: tests/fuzz/%.c tests/fuzz/driver.c $(B)/fuzz/internal.a | $(GENERATED)
 	@mkdir -p $(@D)
-	$(FUZZ_CC) $(FUZZ_CFLAGS) $(CFLAGS) $< $(FUZZ_MAIN) -o $@ $(B)/fuzz/internal.a -ljansson $(EXTRA_LIBS_$*)
+	$(call say,CC $@)
+	$(Q)$(FUZZ_CC) $(FUZZ_CFLAGS) $(CFLAGS) $< $(FUZZ_MAIN) -o $@ $(B)/fuzz/internal.a -ljansson $(EXTRA_LIBS_$*)
 
 fuzz-smoke: $(FUZZ_BINS) ## every fuzzer for FUZZ_SECONDS (20) each
 	@test -n '$(FUZZ_BINS)'
@@ -89,16 +92,20 @@ demo: ## install what is missing, build, run the examples
 BENCH_BINS := $(addprefix $(B)/bench/,rr lib filter true payload)
 $(B)/bench/true $(B)/bench/payload: $(B)/bench/%: tools/bench/%.c
 	@mkdir -p $(@D)
-	$(MUSL_CC) -std=gnu11 -D_GNU_SOURCE $(WARN) -O2 -static -no-pie $< -o $@
+	$(call say,CC $@)
+	$(Q)$(MUSL_CC) -std=gnu11 -D_GNU_SOURCE $(WARN) -O2 -static -no-pie $< -o $@
 $(B)/bench/rr: tools/bench/rr.c
 	@mkdir -p $(@D)
-	$(CC) -std=gnu11 -D_GNU_SOURCE $(WARN) $(HARDEN) -O2 $< -o $@
+	$(call say,CC $@)
+	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE $(WARN) $(HARDEN) -O2 $< -o $@
 $(B)/bench/lib: tools/bench/lib.c $(B)/lib/libnsbox.a
 	@mkdir -p $(@D)
-	$(CC) -std=gnu11 -D_GNU_SOURCE -Iruntime/include $(WARN) $(HARDEN) -O2 $< -o $@ $(B)/lib/libnsbox.a -ljansson
+	$(call say,CC $@)
+	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -Iruntime/include $(WARN) $(HARDEN) -O2 $< -o $@ $(B)/lib/libnsbox.a -ljansson
 $(B)/bench/filter: tools/bench/filter.c $(B)/lib/internal.a
 	@mkdir -p $(@D)
-	$(CC) $(LIB_CFLAGS) $(CFLAGS) $< -o $@ $(B)/lib/internal.a
+	$(call say,CC $@)
+	$(Q)$(CC) $(LIB_CFLAGS) $(CFLAGS) $< -o $@ $(B)/lib/internal.a
 
 .PHONY: test-programs test check-unit check check-root check-user check-userns check-escape \
 	check-fault check-abi asan fuzz-smoke lint bench demo
