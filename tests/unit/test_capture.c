@@ -227,7 +227,7 @@ static void running_out_of_memory_keeps_what_was_there_and_goes_on_counting(void
 {
 	enum { CHUNK = 1 << 20, LIMIT = 1 << 30, ROUNDS = 400 };
 	struct rlimit old, small = { .rlim_cur = 160u << 20 };
-	owned_mem char *chunk = malloc(CHUNK), *out = NULL;
+	owned_mem char *chunk = NULL, *out = NULL;
 	struct capture c;
 	size_t len;
 
@@ -236,6 +236,7 @@ static void running_out_of_memory_keeps_what_was_there_and_goes_on_counting(void
 		print_message("# SKIP: RLIMIT_AS cannot be lowered under AddressSanitizer\n");
 		skip();
 	}
+	chunk = malloc(CHUNK);
 	assert_non_null(chunk);
 	memset(chunk, 'y', CHUNK);
 	assert_int_equal(getrlimit(RLIMIT_AS, &old), 0);
