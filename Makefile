@@ -36,6 +36,13 @@ $(B)/hot/%.o: %.c
 	@mkdir -p $(@D)
 	$(MUSL_CC) $(HOT_CFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
 
+# The programs that start a snippet in its language, as data.
+LANG_INCS := $(patsubst runtime/lang/boot.%,$(B)/gen/boot_%.inc,$(wildcard runtime/lang/boot.*))
+$(B)/gen/boot_%.inc: runtime/lang/boot.% tools/gen/embed.sh
+	@mkdir -p $(@D)
+	tools/gen/embed.sh boot_$* $< > $@
+$(B)/lib/runtime/lang.o $(B)/hot/runtime/lang.o: $(LANG_INCS)
+
 $(B)/lib/libnsbox.a: $(LIB_OBJS)
 	rm -f $@ && ar rcs $@ $^
 
