@@ -112,7 +112,8 @@ static int take_interpreter(struct source *s, const struct language *l, const st
 		return 0;
 	r = path_program(&s->interpreter, named, err);
 	if (r < 0)
-		cli_hint(err, "%s names it", l->variable);
+		snprintf(err->hint, sizeof(err->hint), "%s names it: give a path, or unset it",
+			 l->variable);
 	run->interpreter = s->interpreter;
 	return r;
 }

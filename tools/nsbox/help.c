@@ -72,8 +72,8 @@ static void put_flag(FILE *page, const struct args_flag *f)
 	n = snprintf(left, sizeof(left), "  %s%s%s%s", letter, args_flag_name(f),
 		     value ? " " : "", value ? value : "");
 	fputs(left, page);
-	/* A switch that is off, or a zero, says nothing that the help does not. */
-	if (preset && *preset && value)
+	/* Off, zero and null are said by the help where they mean something. */
+	if (preset && *preset && value && strcmp(preset, "0") && strcmp(preset, "null"))
 		snprintf(text, sizeof(text), "%s (default %s)", help ? help : "", preset);
 	else
 		snprintf(text, sizeof(text), "%s", help ? help : "");
@@ -159,24 +159,34 @@ int help_overview(void)
 	return page_print(page, &text);
 }
 
+/* One line of "help keys"; the default of a list is one item a line. */
+static void put_key(FILE *page, const struct nsbox_key *k)
+{
+	bool has_preset = k->preset && *k->preset;
+	size_t at = (size_t)fprintf(page, "  %s", k->name);
+	char text[1024];
+
+	snprintf(text, sizeof(text), "%s%s%s. %s%s%s", k->help ? k->help : "",
+		 k->flag ? "; " : "", k->flag ? k->flag : "", k->type,
+		 has_preset ? ", default " : "", has_preset ? k->preset : "");
+	for (char *p = text; *p; p++) {
+		if (*p == '\n')
+			*p = ' ';
+	}
+	put_wrapped(page, text, at);
+}
+
 static int help_keys(void)
 {
-	char *text = NULL, line[640];
+	char *text = NULL;
 	struct nsbox_key k;
 	size_t len = 0;
 	FILE *page = page_open(&text, &len);
 
 	if (!page)
 		return STATUS_NSBOX;
-	for (size_t i = 0; nsbox_key_info(i, &k) == 0 && k.name; i++) {
-		int n = fprintf(page, "  %s", k.name);
-
-		snprintf(line, sizeof(line), "%s%s%s: %s%s%s%s", k.type,
-			 k.preset && *k.preset ? ", default " : "",
-			 k.preset && *k.preset ? k.preset : "", k.help ? k.help : "",
-			 k.flag ? " (" : "", k.flag ? k.flag : "", k.flag ? ")" : "");
-		put_wrapped(page, line, (size_t)n);
-	}
+	for (size_t i = 0; nsbox_key_info(i, &k) == 0 && k.name; i++)
+		put_key(page, &k);
 	return page_print(page, &text);
 }
 

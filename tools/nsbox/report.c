@@ -3,6 +3,7 @@
 #include "tools/nsbox/report.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -58,7 +59,9 @@ int report_error(const struct args *a, const struct nsbox_error *err)
 	}
 	if (a->json && write_all(STDOUT_FILENO, text, len) < 0)
 		say("write to standard output: %s", strerror(errno));
-	if (a->status_fd >= 0 && write_all(a->status_fd, text, len) < 0)
+	/* A descriptor that is not open is what the error may be about. */
+	if (a->status_fd >= 0 && fcntl(a->status_fd, F_GETFD) >= 0 &&
+	    write_all(a->status_fd, text, len) < 0)
 		say("write to descriptor %d: %s", a->status_fd, strerror(errno));
 	free(text);
 	return error_status(err);
