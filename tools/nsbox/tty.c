@@ -24,8 +24,8 @@ int tty_raw(struct tty *t, struct nsbox_error *err)
 	struct termios raw = t->saved;
 
 	cfmakeraw(&raw);
-	/* DRAIN: what an earlier program wrote still goes out cooked. */
-	if (tcsetattr(t->fd, TCSADRAIN, &raw) < 0)
+	/* Not DRAIN: it waits for as long as the other end does not read. */
+	if (tcsetattr(t->fd, TCSANOW, &raw) < 0)
 		return cli_fail_errno(err, "put the terminal into raw mode");
 	t->is_raw = true;
 	return 0;
@@ -37,7 +37,7 @@ void tty_restore(struct tty *t)
 	 * From a background group tcsetattr(3) raises SIGTTOU; it is blocked while
 	 * a box runs, and then the kernel lets the call pass.
 	 */
-	if (t->is_raw && tcsetattr(t->fd, TCSADRAIN, &t->saved) == 0)
+	if (t->is_raw && tcsetattr(t->fd, TCSANOW, &t->saved) == 0)
 		t->is_raw = false;
 }
 
