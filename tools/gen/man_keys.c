@@ -5,6 +5,7 @@
  * status whether it is right. Runs on the developer's machine and in the tests;
  * no part of any product.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -26,10 +27,12 @@ static const char *const type_names[] = {
 };
 
 /* Text of a table as mdoc text: a backslash or a leading dot would be a command. */
-static void put_text(FILE *out, const char *text)
+static void put_sentence(FILE *out, const char *text)
 {
 	if (*text == '.' || *text == '\'')
 		fputs("\\&", out);
+	else if (*text)
+		putc(toupper((unsigned char)*text++), out);
 	for (; *text; text++) {
 		if (*text == '\\')
 			fputs("\\e", out);
@@ -59,42 +62,40 @@ static bool is_number(const struct key *k)
 	       k->type == KEY_COUNT;
 }
 
-/* "Default 512M, from 4M to 64T." The default of a list is one item a line. */
-static void put_values(FILE *out, const struct key *k)
+/* The default of a list is one item a line. */
+static void put_preset(FILE *out, const char *preset)
 {
-	const char *preset = k->preset;
-	char low[32], high[32];
-
-	fprintf(out, "Type %s", type_names[k->type]);
-	if (preset && *preset) {
-		fputs(",\ndefault", out);
-		while (*preset) {
-			size_t len = strcspn(preset, "\n");
-
-			fprintf(out, "\n.Ql \\&%.*s", (int)len, preset);
-			preset += len + (preset[len] == '\n');
-			if (*preset)
-				fputs(" ,", out);
-		}
-		putc('\n', out);
-	} else {
-		fputs(", unset by default\n", out);
+	if (!preset || !*preset) {
+		fputs("Unset by default.\n", out);
+		return;
 	}
-	if (is_number(k))
-		fprintf(out, "(%s to %s)\n", number(k, k->min, low), number(k, k->max, high));
-	for (size_t i = 0; k->choices && k->choices[i]; i++)
-		fprintf(out, "%s\n.Cm %s%s\n", i ? "" : "(one of", k->choices[i],
-			k->choices[i + 1] ? " ," : " ) .");
+	fputs("Default:", out);
+	while (*preset) {
+		size_t len = strcspn(preset, "\n");
+
+		fprintf(out, "\n.Ql \\&%.*s", (int)len, preset);
+		preset += len + (preset[len] == '\n');
+		fputs(*preset ? " ," : " .\n", out);
+	}
 }
 
-static void put_flag(FILE *out, const struct key *k)
+static void put_values(FILE *out, const struct key *k)
 {
-	if (!k->flag)
-		return;
-	fprintf(out, "Flag\n.Fl %s", k->flag + 1);
-	if (k->letter)
-		fprintf(out, " or\n.Fl %c", k->letter);
-	fputs(" .\n", out);
+	char low[32], high[32];
+
+	fprintf(out, "Type: %s.\n", type_names[k->type]);
+	put_preset(out, k->preset);
+	if (is_number(k))
+		fprintf(out, "Range: %s to %s.\n", number(k, k->min, low),
+			number(k, k->max, high));
+	for (size_t i = 0; k->choices && k->choices[i]; i++)
+		fprintf(out, "%s.Cm %s %s\n", i ? "" : "Values:\n", k->choices[i],
+			k->choices[i + 1] ? "," : ".");
+	if (k->flag)
+		fprintf(out, "Flag:\n.Fl %s", k->flag + 1);
+	if (k->flag && k->letter)
+		fprintf(out, " , Fl %c", k->letter);
+	fputs(k->flag ? " .\n" : "", out);
 }
 
 static void put_enforcers(FILE *out, const struct key *k)
@@ -129,10 +130,9 @@ static void put_keys(FILE *out)
 		const struct key *k = &policy_keys[i];
 
 		fprintf(out, ".It Cm %s\n", k->name);
-		put_text(out, k->help);
+		put_sentence(out, k->help);
 		fputs(".\n", out);
 		put_values(out, k);
-		put_flag(out, k);
 		put_enforcers(out, k);
 	}
 	fputs(".El\n" MARK_END, out);
