@@ -238,6 +238,12 @@ static long make_mask_sources(const struct child_args *a)
 	return 0;
 }
 
+static void drop_mask_sources(const struct child_args *a)
+{
+	sys(unlinkat, a->root_fd, ".empty", AT_REMOVEDIR);
+	sys(unlinkat, a->root_fd, ".empty-file", 0);
+}
+
 /*
  * The new root is mounted on top of "/" itself: no staging folder on the host is
  * needed, and because lookups of absolute paths start at the process's root, not at
@@ -503,6 +509,8 @@ static long do_readonly(struct child_args *a, const struct op *op)
 
 	if (fd < 0)
 		return fd;
+	if (fd == a->root_fd) /* the last chance: masks stay mounted without their names */
+		drop_mask_sources(a);
 	r = restrict_tree((int)fd, op->flags | OP_RDONLY);
 	if (fd != a->root_fd)
 		close_fd((int)fd);
