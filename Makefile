@@ -92,8 +92,10 @@ generated: $(GENERATED)
 # (Its entry is called from assembly: no prototype.)
 INIT_CFLAGS = -std=gnu11 -D_GNU_SOURCE -I. $(WARN) -Wno-missing-prototypes -Os -ffreestanding -fno-pie -fno-stack-protector \
 	-fcf-protection=none -fno-asynchronous-unwind-tables -fno-unwind-tables \
-	-fno-tree-loop-distribute-patterns -ffunction-sections -fdata-sections -g0
-INIT_LDFLAGS := -nostdlib -static -no-pie -Wl,--gc-sections -Wl,-z,noseparate-code,-z,norelro \
+	$(INIT_NO_MEMSET) -ffunction-sections -fdata-sections -g0
+# A loop must stay a loop: there is no memset() to call.
+INIT_NO_MEMSET := $(if $(findstring clang,$(CC)),-fno-builtin,-fno-tree-loop-distribute-patterns)
+INIT_LDFLAGS := -nostdlib -static -Wl,--gc-sections -Wl,-z,noseparate-code,-z,norelro \
 	-Wl,-z,noexecstack -Wl,-z,max-page-size=4096 -Wl,--build-id=none -s
 
 $(B)/gen/init.bin: $(INIT_SRCS) $(wildcard runtime/init/*.h runtime/*.h) tools/lint/check-init Makefile
