@@ -262,11 +262,25 @@ static int idmap_trees(const struct launch_request *r, const struct live *l,
 	return 0;
 }
 
+/* "echo x > /dev/stdout" opens the pipe again by name: it must be the box's own. */
+static int own_pipes(const struct launch_request *r, const struct live *l,
+		     struct nsbox_error *err)
+{
+	const int fds[] = { r->in, r->out, r->err };
+
+	for (int i = 0; i < 3; i++)
+		if ((r->own_pipes & (1U << i)) && r->id->may_map && fchown(fds[i], l->uid, l->gid) < 0)
+			return err_sys(err, "give a stream to the box");
+	return 0;
+}
+
 static int stage_idmap(const struct launch_request *r, const struct live *l,
 		       struct nsbox_error *err)
 {
 	int code = map_ids(l, err);
 
+	if (code >= 0)
+		code = own_pipes(r, l, err);
 	return code < 0 ? code : idmap_trees(r, l, err);
 }
 

@@ -19,7 +19,8 @@ struct launch_request {
 	const char *const *argv, *const *env; /* argv[0] is init's name */
 	const struct bpf *payload_filter; /* stacked for the payload alone; may be NULL */
 	int init_fd;			/* sealed memfd */
-	int in, out, err;		/* the child's ends */
+	int in, out, err;		/* the child's ends; -1: /dev/null */
+	unsigned own_pipes;		/* 1 << 0..2: that end is a pipe of ours */
 	bool tty;
 };
 

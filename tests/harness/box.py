@@ -86,7 +86,7 @@ def attack(*act, **how):
 def attack_in_new_userns(*act, **how):
     """The act by the root of a fresh user namespace with namespaces of its own: what a
     payload could do in a box that has namespaces and nothing else."""
-    return run(["unshare", "-Urmpfin", "--mount-proc", ATTACK, *act], **how).text()
+    return run(["unshare", "-UrmpfinuC", "--mount-proc", ATTACK, *act], **how).text()
 
 
 def boxed_attack(flags, *act, **how):

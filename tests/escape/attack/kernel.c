@@ -169,7 +169,8 @@ static int clone3_namespace(char **arg)
 
 static int mount_type(char **arg)
 {
-	return answer(mount(arg[0], arg[1], arg[0], 0, arg[2]));
+	return answer(mount(arg[0], arg[1], arg[0], 0,
+			    strcmp(arg[2], "-") ? arg[2] : NULL));
 }
 
 static int remount(char **arg)
@@ -236,7 +237,7 @@ const struct attack kernel_attacks[] = {
 	{ "unshare",	1, new_namespace,   "KIND" },
 	{ "clone",	1, clone_namespace, "KIND" },
 	{ "clone3",	1, clone3_namespace, "KIND" },
-	{ "mount",	3, mount_type,	    "TYPE TARGET OPTIONS" },
+	{ "mount",	3, mount_type,	    "TYPE TARGET OPTIONS|-" },
 	{ "remount",	2, remount,	    "TARGET FLAGS: bind remount" },
 	{ "ioctl",	2, terminal_call,   "FD REQUEST, all 64 bits of it" },
 	{ "push-input",	1, push_input,	    "TEXT: TIOCSTI on the terminal" },
