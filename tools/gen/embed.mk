@@ -4,4 +4,4 @@ GENERATED += $(LANG_INCS)
 
 $(B)/gen/boot_%.inc: runtime/lang/boot.% tools/gen/embed.sh
 	@mkdir -p $(@D)
-	tools/gen/embed.sh boot_$* $< > $@
+	$(Q)tools/gen/embed.sh boot_$* $< > $@
