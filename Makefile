@@ -54,7 +54,7 @@ $(B)/gen/syscalls.inc $(B)/gen/filters.inc: $(B)/gen/%.inc: $(B)/gen/gen_%
 $(B)/lib/policy/syscalls.o $(B)/hot/policy/syscalls.o: $(B)/gen/syscalls.inc
 $(B)/lib/policy/seccomp_builtin.o $(B)/hot/policy/seccomp_builtin.o: $(B)/gen/filters.inc
 
-EXTRA_LIBS_test_seccomp := -lseccomp
+EXTRA_LIBS_test_seccomp_diff := -lseccomp
 
 $(B)/lib/libnsbox.a: $(LIB_OBJS)
 	rm -f $@ && ar rcs $@ $^
