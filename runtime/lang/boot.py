@@ -104,6 +104,8 @@ class Late:
         if not spec:
             return None
         complete, run = cls.todo.pop(name), spec.loader.exec_module
+        if not cls.todo:
+            sys.meta_path.remove(cls)
 
         def exec_module(module):
             run(module)
@@ -160,28 +162,31 @@ def format_exception(kind, value, tb):
 
 
 def clean_traceback(value):
-    # Drops our own frame. From 3.11 on a bare "raise" raises what the value
-    # holds. Older ones keep the traceback elsewhere, so the hook is told; and the
-    # interpreter's printer shows no source of names like "<code>" before 3.13.
+    # Drops our own frames. From 3.11 on a bare "raise" raises what the value holds.
+    # Older ones keep the traceback elsewhere, so the hook is told; and before
+    # 3.13 the interpreter's own printer shows no source of names like "<code>".
     clean = value.__traceback__ = value.__traceback__.tb_next
     while clean and clean.tb_frame.f_globals is globals():
         clean = value.__traceback__ = clean.tb_next
-    original = sys.excepthook
-    native = original is sys.__excepthook__
+    original, text = sys.excepthook, None
+    if NAME != SOURCE and sys.version_info < (3, 13) \
+            and original is sys.__excepthook__ \
+            and clean and not isinstance(value, SystemExit):
+        # Now, not in the hook: an eval() there, by an import say, would make the
+        # interpreter forget that it has to die of SIGINT.
+        try:
+            text = format_exception(type(value), value, clean)
+        except Exception:
+            pass
 
     def excepthook(kind, exc, tb):
         sys.excepthook = original
         exc.__traceback__ = clean
-        if native and sys.stderr is not None and NAME != SOURCE:
-            try:
-                text = format_exception(kind, exc, clean)
-            except Exception:
-                return original(kind, exc, clean)
-            return sys.stderr.write(text)
-        return original(kind, exc, clean)
+        if text is None or sys.stderr is None:
+            return original(kind, exc, clean)
+        sys.stderr.write(text)
 
-    new = (3, 11) if NAME == SOURCE or not native else (3, 13)
-    if sys.version_info < new:
+    if text is not None or sys.version_info < (3, 11):
         sys.excepthook = excepthook
 
 
