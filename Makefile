@@ -36,11 +36,13 @@ $(B)/hot/%.o: %.c
 	@mkdir -p $(@D)
 	$(MUSL_CC) $(HOT_CFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
 
-# The programs that start a snippet in its language, as data.
-LANG_INCS := $(patsubst runtime/lang/boot.%,$(B)/gen/boot_%.inc,$(wildcard runtime/lang/boot.*))
-$(B)/gen/boot_%.inc: runtime/lang/boot.% tools/gen/embed.sh
+# The programs that start a snippet in its language, as data: lang/boot.py is the
+# array boot_py in boot_py.inc.
+LANG_INCS := $(foreach f,boot.py late.py boot.js boot.sh,$(B)/gen/$(subst .,_,$(f)).inc)
+.SECONDEXPANSION:
+$(LANG_INCS): $(B)/gen/%.inc: runtime/lang/$$(subst _,.,$$*) tools/gen/embed.sh
 	@mkdir -p $(@D)
-	tools/gen/embed.sh boot_$* $< > $@
+	tools/gen/embed.sh $* $< > $@
 $(B)/lib/runtime/lang.o $(B)/hot/runtime/lang.o: $(LANG_INCS)
 
 $(B)/lib/libnsbox.a: $(LIB_OBJS)
