@@ -13,9 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bounds that keep a hostile policy from eating the launcher's memory; an item is
- * as long as the kernel takes for one argument or variable (MAX_ARG_STRLEN). */
-enum { ITEMS_MAX = 1024, ITEM_LEN_MAX = 128 * 1024 };
+/* As long as the kernel takes for one argument or variable (MAX_ARG_STRLEN). */
+enum { ITEM_LEN_MAX = 128 * 1024 };
 
 /* --- words ----------------------------------------------------------------- */
 
@@ -232,9 +231,9 @@ static int add_item(const struct request *r, struct strlist *l,
 		return err_set(err, NSBOX_E_POLICY,
 			       "%s: an item is longer than %d bytes", r->name,
 			       ITEM_LEN_MAX);
-	if (l->n >= ITEMS_MAX)
+	if (l->n >= LIST_ITEMS_MAX)
 		return err_set(err, NSBOX_E_POLICY, "%s: more than %d items",
-			       r->name, ITEMS_MAX);
+			       r->name, LIST_ITEMS_MAX);
 	if (strlist_add(l, r->value) < 0)
 		return err_nomem(err);
 	if (r->key->field == offsetof(struct policy, env.set) && l->n > 1) {

@@ -56,6 +56,8 @@ static const char protected_names[] =
 	".npmrc\n"		   /* script-shell, node-options */
 	".yarnrc.yml\n"		   /* yarnPath is a program */
 	".nsbox.json\n"		   /* what the next box may do */
+	".config/nsbox\n"	   /* the same, when the folder is a home */
+	".cache/nsbox\n"	   /* parsed policies: as good as the policy */
 	".bashrc\n"		   /* when the folder is a home */
 	".bash_profile\n"
 	".profile\n"

@@ -8,6 +8,9 @@
 #include "base/cleanup.h"
 #include "policy/policy.h"
 
+/* A list longer than this is an attack on the launcher's memory. */
+enum { LIST_ITEMS_MAX = 1024 };
+
 /* A name that other systems use for one of our keys (aliases.c). */
 struct alias {
 	const char *name, *key;
