@@ -88,22 +88,37 @@ static void every_profile_is_in_nsbox_5(void **state)
 	free(text);
 }
 
+/* "Fl NAME" as a word: --cpus is not told by --cpus-and-more. */
+static void has_flag(const char *text, const char *name)
+{
+	char want[64];
+	size_t len;
+
+	len = (size_t)snprintf(want, sizeof(want), "Fl %s", name);
+	for (const char *p = text; (p = strstr(p, want)); p += len) {
+		if (p[len] == ' ' || p[len] == '\n')
+			return;
+	}
+	fail_msg("nsbox(1) does not mention '%s'", want);
+}
+
 static void every_flag_is_in_nsbox_1(void **state)
 {
-	char *text = page("tools/man/nsbox.1"), want[64];
+	char *text = page("tools/man/nsbox.1"), letter[2] = "";
 
 	(void)state;
 	for (size_t i = 0; i < args_row_count; i++) {
-		snprintf(want, sizeof(want), "%s", args_rows[i].flag + 1);
-		has(text, "nsbox(1)", want);
-		snprintf(want, sizeof(want), "Fl %c ", args_rows[i].letter);
-		if (args_rows[i].letter)
-			has(text, "nsbox(1)", want);
+		has_flag(text, args_rows[i].flag + 1);
+		letter[0] = args_rows[i].letter;
+		if (letter[0])
+			has_flag(text, letter);
 	}
 	for (size_t i = 0; i < policy_key_count; i++) {
-		snprintf(want, sizeof(want), "Fl %s ", policy_keys[i].flag ?
-			 policy_keys[i].flag + 1 : "-json");
-		has(text, "nsbox(1)", want);
+		if (policy_keys[i].flag)
+			has_flag(text, policy_keys[i].flag + 1);
+		letter[0] = policy_keys[i].letter;
+		if (letter[0])
+			has_flag(text, letter);
 	}
 	free(text);
 }
