@@ -12,8 +12,10 @@
 struct capture {
 	uint64_t limit;		/* bytes kept at most, notice included */
 	uint64_t total;		/* bytes seen */
-	char *head, *tail;	/* tail is a ring; both grow on demand */
-	size_t head_len, head_cap, tail_len, tail_cap, tail_at;
+	char *data;		/* head, then a ring for the tail; grows on demand */
+	size_t len, cap;	/* filled; allocated */
+	size_t keep;		/* like limit, lower once memory ran out */
+	size_t at;		/* of the oldest byte, counted from the ring's start */
 	bool no_memory;		/* ran out while growing: counts go on */
 };
 
@@ -23,7 +25,9 @@ bool capture_truncated(const struct capture *c);
 
 /*
  * The kept text as one block, malloc'ed and NUL-terminated. With truncation:
- * head, "\n... [N bytes omitted] ...\n", tail; together <= limit. limit 0: "".
+ * head, "\n... [N bytes omitted] ...\n", tail; together <= limit. A limit too
+ * small for a notice (< 64) keeps the head alone. limit 0: "". NULL: no memory.
+ * Afterwards c is empty; total and limit stay readable.
  */
 char *capture_take(struct capture *c, size_t *len);
 void capture_free(struct capture *c);

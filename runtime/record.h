@@ -21,18 +21,31 @@ struct denial {
 	char *layer, *what, *rule, *allow; /* allow: the flag that would permit it */
 };
 
+/*
+ * Written by the payload itself (NSBOX_IO_FD): nobody counted. `total` is then
+ * RESULT_UNKNOWN and the record says null.
+ */
+#define RESULT_UNKNOWN UINT64_MAX
+struct result_stream {
+	char *data;
+	size_t len;
+	uint64_t total;
+	bool truncated, captured;
+};
+
 struct nsbox_result {
 	char *tier;			/* "local" */
 	enum nsbox_verdict verdict;
 	int exit_code;			/* -1: did not exit */
 	int signal;			/* 0: none */
-	char *reason;			/* "timeout: ran longer than 1 s"; NULL */
-	struct { char *data; size_t len; uint64_t total; bool truncated, captured; }
-		out, err;
+	char *reason;			/* "timeout: ran longer than 1 s"; NULL. A skipped
+					   run that starts with "not_found" or
+					   "not_executable" has the shell's status */
+	struct result_stream out, err;
 	struct artifacts artifacts;
 	struct {
 		uint64_t wall_us, user_us, system_us;
-		uint64_t memory_peak, pids_peak; /* 0: not known */
+		uint64_t memory_peak, pids_peak;
 		bool has_cpu, has_memory_peak, has_pids_peak;
 	} usage;
 	enum nsbox_strength enforced[ENF_COUNT];
@@ -44,6 +57,7 @@ struct nsbox_result {
 	char *json;			/* made on demand */
 };
 
+/* Strings are copied; any but layer and what may be NULL. 0 or NSBOX_E_NOMEM. */
 int result_add_denial(struct nsbox_result *r, const char *layer,
 		      const char *what, const char *rule, const char *allow);
 

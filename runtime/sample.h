@@ -4,7 +4,7 @@
  *
  * The processes of a box are those below its PID 1: found by walking
  * /proc/<pid>/task/<tid>/children from init's host pid (CONFIG_PROC_CHILDREN), or
- * by matching the pid namespace when that file is missing.
+ * by following the parents of all processes when that file is missing.
  */
 #ifndef RUNTIME_SAMPLE_H
 #define RUNTIME_SAMPLE_H
@@ -16,9 +16,10 @@
 struct sample {
 	uint64_t memory_bytes;	/* sum of Pss (smaps_rollup), Rss minus shared where
 				   that is unreadable; tmpfs pages included when mapped */
-	uint64_t cpu_us;	/* user + system of the living */
+	uint64_t cpu_us;	/* user + system of the living and of those they reaped */
 	uint64_t processes, threads;
-	bool complete;		/* false: processes came and went while looking */
+	bool complete;		/* false: processes came and went while looking, or
+				   there are more than max_pids */
 };
 /* proc_fd: the launcher's /proc. init_pid: host pid of the box's PID 1, unreaped.
  * 0, or -1 when nothing could be read. Never blocks for long: at most max_pids. */

@@ -1,0 +1,398 @@
+/*
+ * sample.c - how much a box uses, seen from outside through /proc
+ *
+ * Runs in the launcher, every few milliseconds while a box lives that has no
+ * cgroup controller for memory, cpu or pids.
+ *
+ * Must:    count each process once (a process that is counted twice would be killed
+ *          for memory it does not have); stay cheap and bounded.
+ * Mustn't: trust a pid beyond this walk: the kernel may give it to a process of the
+ *          host in between. A process whose parent is none of the box's is left out.
+ */
+#include "runtime/sample.h"
+
+#include "base/cleanup.h"
+#include "base/num.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stddef.h>
+#include <string.h>
+
+enum {
+	STAT_TEXT = 1024,	/* one line of numbers; comm is 16 bytes at most */
+	ROLLUP_TEXT = 2048,
+	PIDS_MAX = 8192,	/* one walk looks at no more, whatever is asked */
+};
+
+/* Fields of /proc/<pid>/stat, counted from the one behind comm: proc(5). */
+enum {
+	STAT_STATE = 0,
+	STAT_PPID = 1,
+	STAT_UTIME = 11,
+	STAT_STIME = 12,
+	STAT_CUTIME = 13,
+	STAT_CSTIME = 14,
+	STAT_THREADS = 17,
+	STAT_FIELDS = 18,
+};
+
+struct process {
+	pid_t pid, parent; /* parent: where the walk found it */
+};
+
+struct walk {
+	int proc_fd;
+	pid_t init;
+	struct process *queue;
+	size_t n, max;
+	bool complete;
+};
+
+struct pid_stat {
+	char state;
+	pid_t parent;
+	uint64_t ticks, threads;
+};
+
+static char *put_number(char *to, uint64_t v)
+{
+	char digits[20];
+	size_t n = 0;
+
+	do
+		digits[n++] = (char)('0' + v % 10);
+	while (v /= 10);
+	while (n)
+		*to++ = digits[--n];
+	return to;
+}
+
+/* "<pid>/<name>", or "<pid>/task/<tid>/children" with a tid. */
+struct proc_path {
+	char text[64];
+};
+
+static struct proc_path path_of(pid_t pid, const char *name)
+{
+	struct proc_path p;
+	char *to = put_number(p.text, (uint64_t)pid);
+
+	*to++ = '/';
+	memcpy(to, name, strlen(name) + 1);
+	return p;
+}
+
+static struct proc_path children_of(pid_t pid, uint64_t tid)
+{
+	struct proc_path p = path_of(pid, "task/");
+	char *to = put_number(p.text + strlen(p.text), tid);
+
+	memcpy(to, "/children", sizeof("/children"));
+	return p;
+}
+
+/* The start of a file, NUL-terminated. -1: gone, or not ours to read. */
+static ssize_t read_start(int proc_fd, const char *path, char *text, size_t size)
+{
+	owned_fd int fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
+	size_t len = 0;
+	ssize_t n;
+
+	if (fd < 0)
+		return -1;
+	while (len < size - 1) {
+		n = read(fd, text + len, size - 1 - len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -1;
+		if (n == 0)
+			break;
+		len += (size_t)n;
+	}
+	text[len] = '\0';
+	return (ssize_t)len;
+}
+
+/* Cuts the text at spaces and newlines. Returns the next word, or NULL. */
+static char *next_word(char **at)
+{
+	char *s = *at + strspn(*at, " \t\n");
+	size_t n = strcspn(s, " \t\n");
+
+	if (!n)
+		return NULL;
+	*at = s + n;
+	if (**at)
+		*(*at)++ = '\0';
+	return s;
+}
+
+static uint64_t number_of(const char *word)
+{
+	uint64_t v = 0;
+
+	/* A field that is no number counts as nothing; the kernel writes none. */
+	return word && num_uint(word, 0, UINT64_MAX, &v) == 0 ? v : 0;
+}
+
+/* comm may hold spaces and parentheses of the payload's choice: only what follows
+ * the last parenthesis is the kernel's. */
+static int read_stat(int proc_fd, pid_t pid, struct pid_stat *out)
+{
+	char text[STAT_TEXT], *at, *fields[STAT_FIELDS];
+	struct proc_path path = path_of(pid, "stat");
+
+	if (read_start(proc_fd, path.text, text, sizeof(text)) < 0)
+		return -1;
+	at = strrchr(text, ')');
+	if (!at)
+		return -1;
+	at++;
+	for (size_t i = 0; i < STAT_FIELDS; i++) {
+		fields[i] = next_word(&at);
+		if (!fields[i])
+			return -1;
+	}
+	out->state = fields[STAT_STATE][0];
+	out->parent = (pid_t)number_of(fields[STAT_PPID]);
+	out->ticks = number_of(fields[STAT_UTIME]) + number_of(fields[STAT_STIME]) +
+		     number_of(fields[STAT_CUTIME]) + number_of(fields[STAT_CSTIME]);
+	out->threads = number_of(fields[STAT_THREADS]);
+	return 0;
+}
+
+/* Resident minus shared, for a kernel or a process that hides its rollup. */
+static int read_statm(int proc_fd, pid_t pid, uint64_t *bytes)
+{
+	struct proc_path path = path_of(pid, "statm");
+	uint64_t resident, shared;
+	char text[256], *at = text;
+
+	if (read_start(proc_fd, path.text, text, sizeof(text)) < 0)
+		return -1;
+	next_word(&at);
+	resident = number_of(next_word(&at));
+	shared = number_of(next_word(&at));
+	if (resident > shared)
+		*bytes = (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
+	else
+		*bytes = 0;
+	return 0;
+}
+
+static int read_memory(int proc_fd, pid_t pid, uint64_t *bytes)
+{
+	struct proc_path path = path_of(pid, "smaps_rollup");
+	char text[ROLLUP_TEXT], *at;
+
+	if (read_start(proc_fd, path.text, text, sizeof(text)) <= 0)
+		return read_statm(proc_fd, pid, bytes);
+	at = strstr(text, "\nPss:");
+	if (!at)
+		return read_statm(proc_fd, pid, bytes);
+	at += strlen("\nPss:");
+	*bytes = number_of(next_word(&at)) * 1024;
+	return 0;
+}
+
+static bool is_known(const struct walk *w, pid_t pid)
+{
+	for (size_t i = 0; i < w->n; i++)
+		if (w->queue[i].pid == pid)
+			return true;
+	return false;
+}
+
+static void found(struct walk *w, pid_t pid, pid_t parent)
+{
+	if (pid <= 0 || is_known(w, pid))
+		return;
+	if (w->n == w->max) {
+		w->complete = false;
+		return;
+	}
+	w->queue[w->n++] = (struct process){ pid, parent };
+}
+
+/*
+ * One thread's children: numbers, each followed by a space. 0, or -1 when the file
+ * is not there.
+ */
+static int read_children(struct walk *w, pid_t pid, uint64_t tid)
+{
+	struct proc_path path = children_of(pid, tid);
+	owned_fd int fd = openat(w->proc_fd, path.text, O_RDONLY | O_CLOEXEC);
+	char text[4096];
+	size_t have = 0;
+	ssize_t n;
+
+	if (fd < 0)
+		return -1;
+	while ((n = read(fd, text + have, sizeof(text) - 1 - have)) > 0) {
+		char *at = text, *end;
+
+		text[have + (size_t)n] = '\0';
+		end = strrchr(text, ' ');
+		if (!end)
+			break;
+		*end = '\0'; /* what follows is a number cut in half, or nothing */
+		for (char *word; (word = next_word(&at));)
+			found(w, (pid_t)number_of(word), pid);
+		have += (size_t)n - (size_t)(end + 1 - text);
+		memmove(text, end + 1, have);
+	}
+	if (n < 0 && errno != EINTR)
+		w->complete = false; /* it ended under our eyes */
+	return 0;
+}
+
+static uint64_t number_name(const char *name)
+{
+	uint64_t v;
+
+	return num_uint(name, 1, INT_MAX, &v) == 0 ? v : 0;
+}
+
+static DIR *open_folder(int proc_fd, const char *path)
+{
+	owned_fd int fd = openat(proc_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+
+	if (d)
+		(void)take_fd(fd); /* the DIR has it now */
+	return d;
+}
+
+/* Children belong to the thread that forked them, so every thread is asked. */
+static void read_all_threads(struct walk *w, pid_t pid)
+{
+	struct proc_path path = path_of(pid, "task");
+	owned_dir DIR *d = open_folder(w->proc_fd, path.text);
+	struct dirent *e;
+
+	if (!d) {
+		w->complete = false;
+		return;
+	}
+	while ((e = readdir(d))) {
+		uint64_t tid = number_name(e->d_name);
+
+		if (tid && read_children(w, pid, tid) < 0)
+			w->complete = false;
+	}
+}
+
+/* Every process of the host with its parent, for kernels without "children". */
+struct family {
+	struct process *v;
+	size_t n, cap;
+};
+
+static int family_add(struct family *f, pid_t pid, pid_t parent)
+{
+	if (f->n == f->cap) {
+		size_t cap = f->cap ? f->cap * 2 : 512;
+		struct process *v = realloc(f->v, cap * sizeof(*v));
+
+		if (!v)
+			return -1;
+		f->v = v;
+		f->cap = cap;
+	}
+	f->v[f->n++] = (struct process){ pid, parent };
+	return 0;
+}
+
+static int family_read(struct family *f, int proc_fd)
+{
+	owned_dir DIR *d = open_folder(proc_fd, ".");
+	struct dirent *e;
+
+	if (!d)
+		return -1;
+	while ((e = readdir(d))) {
+		pid_t pid = (pid_t)number_name(e->d_name);
+		struct pid_stat s;
+
+		if (pid && read_stat(proc_fd, pid, &s) == 0 &&
+		    family_add(f, pid, s.parent) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int walk_by_parents(struct walk *w)
+{
+	struct family f = { 0 };
+	int r = family_read(&f, w->proc_fd);
+
+	for (size_t at = 0; r == 0 && at < w->n; at++)
+		for (size_t i = 0; i < f.n; i++)
+			if (f.v[i].parent == w->queue[at].pid)
+				found(w, f.v[i].pid, f.v[i].parent);
+	free(f.v);
+	return r;
+}
+
+/* An orphan moves to the box's init or to a subreaper among the box's processes. */
+static bool belongs(const struct walk *w, const struct process *p, pid_t parent)
+{
+	return p->pid == w->init || parent == p->parent || is_known(w, parent);
+}
+
+static void count(struct walk *w, size_t at, struct sample *out, bool with_children)
+{
+	struct process p = w->queue[at];
+	uint64_t bytes = 0, hz = (uint64_t)sysconf(_SC_CLK_TCK);
+	struct pid_stat s;
+
+	if (read_stat(w->proc_fd, p.pid, &s) < 0 || !belongs(w, &p, s.parent)) {
+		w->complete = false;
+		return;
+	}
+	if (with_children && s.threads <= 1 &&
+	    read_children(w, p.pid, (uint64_t)p.pid) < 0)
+		w->complete = false;
+	if (with_children && s.threads > 1)
+		read_all_threads(w, p.pid);
+	if (s.state != 'Z' && read_memory(w->proc_fd, p.pid, &bytes) < 0)
+		w->complete = false;
+	out->memory_bytes += bytes;
+	out->cpu_us += s.ticks * (1000000 / hz);
+	out->processes++;
+	out->threads += s.threads;
+}
+
+static bool has_children_files(const struct walk *w)
+{
+	struct proc_path path = children_of(w->init, (uint64_t)w->init);
+
+	return faccessat(w->proc_fd, path.text, R_OK, 0) == 0;
+}
+
+int sample_take(struct sample *out, int proc_fd, pid_t init_pid, uint64_t max_pids)
+{
+	struct walk w = { .proc_fd = proc_fd, .init = init_pid, .complete = true };
+	struct sample sum = { 0 };
+	owned_mem struct process *queue = NULL;
+	bool with_children;
+
+	w.max = max_pids < 1 ? 1 : max_pids > PIDS_MAX ? PIDS_MAX : (size_t)max_pids;
+	queue = malloc(w.max * sizeof(*queue));
+	if (!queue)
+		return -1;
+	w.queue = queue;
+	found(&w, init_pid, 0);
+	with_children = has_children_files(&w);
+	if (!with_children && walk_by_parents(&w) < 0)
+		return -1;
+	for (size_t at = 0; at < w.n; at++)
+		count(&w, at, &sum, with_children);
+	if (!sum.processes)
+		return -1;
+	sum.complete = w.complete;
+	*out = sum;
+	return 0;
+}
