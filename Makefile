@@ -44,8 +44,8 @@ $(B)/gen/gen_syscalls: tools/gen/gen_syscalls.c
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -D_GNU_SOURCE $(WARN) $(CFLAGS) $< -o $@ -lseccomp
 
-$(B)/gen/gen_filters: $(GEN_FILTER_SRCS) $(B)/gen/syscalls.inc policy/seccomp.h \
-		policy/seccomp_rules.h policy/policy.h
+$(B)/gen/gen_filters: $(GEN_FILTER_SRCS) $(B)/gen/syscalls.inc $(wildcard base/*.h) \
+		policy/seccomp.h policy/seccomp_rules.h policy/policy.h
 	$(CC) $(LIB_CFLAGS) $(CFLAGS) $(GEN_FILTER_SRCS) -o $@
 
 $(B)/gen/syscalls.inc $(B)/gen/filters.inc: $(B)/gen/%.inc: $(B)/gen/gen_%
