@@ -243,8 +243,6 @@ static int stamp_answer(struct search *s, const struct interp *i, const struct a
 		if (file && file[0] == '/')
 			r = cache_stamp(&s->deps, 'S', file);
 	}
-	for (size_t k = 0; k < i->trees.n && r == 0; k++)
-		r = access(i->trees.v[k], F_OK) == 0 ? 0 : -1;
 	for (size_t k = 0; k < i->links.n && r == 0; k++) {
 		owned_mem char *path = strndup(i->links.v[k], strcspn(i->links.v[k], "\t"));
 

@@ -376,6 +376,19 @@ static int build_plan(struct assembly *a, struct parts *w, struct nsbox_error *e
 	return a->plan ? 0 : err ? err->code : NSBOX_E_NOMEM;
 }
 
+/* NAME=VALUE replaces what NAME was. */
+static int env_put(struct strlist *env, const char *assignment)
+{
+	size_t len = strcspn(assignment, "=") + 1;
+
+	for (size_t i = 0; i < env->n; i++)
+		if (strncmp(env->v[i], assignment, len) == 0) {
+			strlist_remove(env, i);
+			break;
+		}
+	return strlist_add(env, assignment);
+}
+
 static int build_environment(struct assembly *a, const struct parts *w, struct nsbox_error *err)
 {
 	int r = environ_build(&a->env, w->policy, (const char *const *)environ, a->view.path, err);
@@ -383,10 +396,10 @@ static int build_environment(struct assembly *a, const struct parts *w, struct n
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < w->cmd.env.n; i++)
-		if (environ_set(&a->env, w->cmd.env.v[i]) < 0)
+		if (env_put(&a->env, w->cmd.env.v[i]) < 0)
 			return err_nomem(err);
 	for (const char *const *e = w->run->env; e && *e; e++)
-		if (environ_set(&a->env, *e) < 0)
+		if (env_put(&a->env, *e) < 0)
 			return err_nomem(err);
 	return 0;
 }
