@@ -1,12 +1,9 @@
-# The programs that start a snippet in its language, as data: runtime/lang/boot.py
-# becomes the array boot_py in boot_py.inc.
-LANG_PROGRAMS := $(notdir $(wildcard runtime/lang/*.py runtime/lang/*.js runtime/lang/*.sh))
-LANG_INCS := $(foreach f,$(LANG_PROGRAMS),$(B)/gen/$(subst .,_,$(f)).inc)
-GENERATED += $(LANG_INCS)
-
+# The programs that start a snippet in its language, as data:
+# runtime/lang/boot.py becomes boot_py[] in $(B)/gen/boot_py.inc.
 define embed
-$(B)/gen/$(subst .,_,$(1)).inc: runtime/lang/$(1) tools/gen/embed.sh
+GENERATED += $(B)/gen/$(2).inc
+$(B)/gen/$(2).inc: $(1) tools/gen/embed.sh
 	@mkdir -p $$(@D)
-	$$(Q)tools/gen/embed.sh $(subst .,_,$(1)) $$< > $$@
+	$$(Q)tools/gen/embed.sh $(2) $$< > $$@
 endef
-$(foreach f,$(LANG_PROGRAMS),$(eval $(call embed,$(f))))
+$(foreach file,$(wildcard runtime/lang/*.*),$(eval $(call embed,$(file),$(subst .,_,$(notdir $(file))))))
