@@ -32,7 +32,7 @@ MISTAKES = [
      "unknown flag '--memry' of 'nsbox run'; did you mean '--memory'?"),
     (["run", "-m"], "--memory needs a value: SIZE"),
     (["run", "--json=1", "true"], "--json takes no value"),
-    (["run", "-p", "pyhton", "true"], "unknown profile 'pyhton'; did you mean 'python'?"),
+    (["run", "-p", "pythonn", "true"], "unknown profile 'pythonn'; did you mean 'python'?"),
     (["run", "-p", "./none.json", "true"], "open ./none.json: No such file or directory"),
     (["run", "-p", "strict", "-p", "build", "true"],
      "two profiles, 'strict' and 'build': a policy starts from one"),
@@ -45,7 +45,7 @@ MISTAKES = [
     (["run", "--interpreter", "no-such-python", "true"],
      "interpreter 'no-such-python' is not on PATH; give its path"),
     (["code"], "no code given; say what to run: nsbox code (-c CODE | FILE | -) [ARG...]"),
-    (["code", "--language", "pyton", "-c", "1"], "unknown language 'pyton'; did you mean 'python'?"),
+    (["code", "--language", "pythonn", "-c", "1"], "unknown language 'pythonn'; did you mean 'python'?"),
     (["code", "-i", "-"], "'-' reads the code from standard input, so -i and -t cannot; give the "
                           "code with -c or as a file"),
     (["doctor", "x"], "'nsbox doctor' does not take 'x'"),
