@@ -1,10 +1,9 @@
-# The programs that start a snippet in its language, as data: lang/boot.py is the
-# array boot_py in boot_py.inc.
-LANG_SRCS := $(wildcard runtime/lang/*)
-LANG_INCS := $(foreach f,$(notdir $(LANG_SRCS)),$(B)/gen/$(subst .,_,$(f)).inc)
-GENERATED += $(LANG_INCS)
-
-$(LANG_INCS): $(LANG_SRCS) tools/gen/embed.sh
-	@mkdir -p $(@D)
-	$(Q)set -e; for f in $(LANG_SRCS); do name=$$(basename $$f | tr . _); \
-		tools/gen/embed.sh $$name $$f > $(B)/gen/$$name.inc; done
+# The programs that start a snippet in its language, as data:
+# runtime/lang/boot.py becomes boot_py[] in $(B)/gen/boot_py.inc.
+define embed
+GENERATED += $(B)/gen/$(2).inc
+$(B)/gen/$(2).inc: $(1) tools/gen/embed.sh
+	@mkdir -p $$(@D)
+	$$(Q)tools/gen/embed.sh $(2) $$< > $$@
+endef
+$(foreach file,$(wildcard runtime/lang/*.*),$(eval $(call embed,$(file),$(subst .,_,$(notdir $(file))))))
