@@ -216,6 +216,9 @@ def a_project_ends_at_its_repository_and_at_home(tap):
     tap.equal(shown(cwd=inner)["pids"], 128, "a file above the repository does not count")
     user = folder("outer", "user")
     tap.equal(shown(cwd=user, home=user)["pids"], 128, "a file above the home does not count")
+    link = os.path.join(folder(), "home-link")
+    os.symlink(user, link)
+    tap.equal(shown(cwd=user, home=link)["pids"], 128, "also when HOME is a link to it")
     tap.equal(shown(cwd=user)["pids"], 40, "and without such a border it does")
 
 
