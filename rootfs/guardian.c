@@ -26,9 +26,7 @@ enum { KEEP_MAX = 512 };
 
 bool placeholder_is(const struct stat *st)
 {
-	bool is_empty = S_ISDIR(st->st_mode) || (S_ISREG(st->st_mode) && st->st_size == 0);
-
-	return is_empty && st->st_mtim.tv_sec == PLACEHOLDER_MTIME && st->st_mtim.tv_nsec == 0;
+	return S_ISDIR(st->st_mode) && st->st_mtim.tv_sec == PLACEHOLDER_MTIME && st->st_mtim.tv_nsec == 0;
 }
 
 static bool is_ours(const struct placeholder *p, const struct stat *st, time_t since)
@@ -39,17 +37,10 @@ static bool is_ours(const struct placeholder *p, const struct stat *st, time_t s
 	return p->is_begun && st->st_ctim.tv_sec >= since;
 }
 
-static bool is_still_empty(const struct placeholder *p, const struct stat *st)
-{
-	if (p->is_folder)
-		return S_ISDIR(st->st_mode); /* rmdir(2) knows whether it is empty */
-	return S_ISREG(st->st_mode) && st->st_size == 0 && st->st_nlink == 1;
-}
-
 void placeholder_drop(struct placeholder *p, time_t since)
 {
 	int fd = p->fd >= 0 ? p->fd
-			    : openat(p->dir, p->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+			    : openat(p->dir, p->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct stat st;
 
 	/*
@@ -57,9 +48,8 @@ void placeholder_drop(struct placeholder *p, time_t since)
 	 * that upgrade at once one succeeds, for each gives up its shared lock first.
 	 */
 	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 &&
-	    fstatat(p->dir, p->name, &st, AT_SYMLINK_NOFOLLOW) == 0 && is_ours(p, &st, since) &&
-	    is_still_empty(p, &st))
-		unlinkat(p->dir, p->name, p->is_folder ? AT_REMOVEDIR : 0);
+	    fstatat(p->dir, p->name, &st, AT_SYMLINK_NOFOLLOW) == 0 && is_ours(p, &st, since))
+		unlinkat(p->dir, p->name, AT_REMOVEDIR); /* fails when it was filled */
 	if (fd >= 0)
 		close(fd);
 	p->fd = -1;

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-/* 1970-01-01T07:51:15Z: no file that anybody works with is that old. */
+/* 1970-01-01T07:51:15Z: no folder that anybody works with is that old. */
 enum { PLACEHOLDER_MTIME = 28275 };
 
 struct placeholder {
@@ -16,17 +16,17 @@ struct placeholder {
 	int fd;			/* owned: holds the shared lock; -1: not made */
 	char name[256];
 	char *shown;		/* owned: host path, for messages */
-	bool is_folder;
 	bool is_made;		/* dev and ino are known */
 	bool is_begun;		/* guardian: it may exist without our knowing its inode */
 	dev_t dev;
 	ino_t ino;
 };
 
-/* Empty and with the time stamp that only placeholders carry. */
+/* A folder with the time stamp that only placeholders carry, until something is put
+ * into it. */
 bool placeholder_is(const struct stat *st);
 
-/* Remove it if it is still the same empty file or folder and no other box uses it.
+/* Remove it if it is still the same empty folder and no other box uses it.
  * Only async-signal-safe calls. @since: when the guardian began. */
 void placeholder_drop(struct placeholder *p, time_t since);
 
