@@ -157,7 +157,6 @@ int protect_folder(struct protect **p, const struct source_sink *to, const struc
 		*p = calloc(1, sizeof(**p));
 		if (!*p)
 			return err_nomem(err);
-		(*p)->guardian = (struct guardian)GUARDIAN_INIT;
 	}
 	w.p = *p;
 	for (size_t i = 0; i < names->n && rc == 0; i++)
@@ -235,7 +234,7 @@ static int busy(const struct placeholder *row, struct nsbox_error *err)
 static int take_over(struct protect *p, size_t index, bool is_new, struct nsbox_error *err)
 {
 	struct placeholder *row = &p->v[index];
-	struct guardian_note note = { .index = index };
+	struct placeholder_mark *m = &p->guardian.marks[index];
 	struct stat st;
 
 	if (hold(row, &st) < 0) {
@@ -246,14 +245,13 @@ static int take_over(struct protect *p, size_t index, bool is_new, struct nsbox_
 		st = (struct stat){ 0 }; /* somebody's file or link */
 	}
 	if (!is_new && !placeholder_is(&st)) {
-		guardian_tell(&p->guardian, &note, NULL);
-		return busy(row, err); /* is_made stays false: not ours to remove */
+		m->is_begun = false; /* nor does is_made hold: not ours to remove */
+		return busy(row, err);
 	}
-	row->dev = note.dev = st.st_dev;
-	row->ino = note.ino = st.st_ino;
-	row->is_made = note.is_made = note.is_begun = true;
-	if (guardian_tell(&p->guardian, &note, err) < 0)
-		return NSBOX_E_SYSTEM;
+	m->dev = st.st_dev;
+	m->ino = st.st_ino;
+	/* The guardian may look at any moment from here on: is_made comes last. */
+	__atomic_store_n(&m->is_made, true, __ATOMIC_RELEASE);
 	return mark(row, is_new) < 0 ? err_sys(err, "mark %s", row->shown) : 0;
 }
 
@@ -273,11 +271,9 @@ static int make(struct protect *p, size_t index, struct nsbox_error *err)
 
 static int arm_one(struct protect *p, size_t index, struct nsbox_error *err)
 {
-	const struct guardian_note begun = { .index = index, .is_begun = true };
-	int rc = guardian_tell(&p->guardian, &begun, err);
+	int rc;
 
-	if (rc < 0)
-		return rc;
+	__atomic_store_n(&p->guardian.marks[index].is_begun, true, __ATOMIC_RELEASE);
 	for (int tries = 0; tries < 16; tries++) {
 		rc = make(p, index, err);
 		if (rc != 1)
@@ -300,7 +296,8 @@ void protect_release(struct protect *p)
 	if (!p)
 		return;
 	for (size_t i = 0; i < p->n; i++) {
-		placeholder_drop(&p->v[i], p->guardian.since);
+		if (p->guardian.marks)
+			placeholder_drop(&p->v[i], &p->guardian.marks[i], p->guardian.since);
 		if (p->v[i].dir >= 0)
 			close(p->v[i].dir);
 		free(p->v[i].shown);

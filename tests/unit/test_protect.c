@@ -346,7 +346,7 @@ static void the_guardian_holds_nothing_of_the_caller_and_is_no_child_to_wait_for
 	pid = guardian_of(getpid());
 	assert_true(pid > 0);
 	assert_int_equal(getsid(pid), pid);
-	assert_int_equal(descriptors_of(pid), 4); /* socket, pidfd, two folders */
+	assert_int_equal(descriptors_of(pid), 3); /* pidfd, two folders */
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 	assert_int_equal(errno, ECHILD);
 	protect_release(protect);
