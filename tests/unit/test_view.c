@@ -500,6 +500,10 @@ static void sources_and_targets_that_make_no_sense_are_refused(void **state)
 	assert_refused(NSBOX_E_POLICY, "without ..");
 	add(&policy.fs.read, "%s:/run/nsbox/x", in("d"));
 	assert_refused(NSBOX_E_POLICY, "nsbox keeps its own files");
+	add(&policy.fs.read, "%s:/run", in("d"));
+	assert_refused(NSBOX_E_POLICY, "nsbox keeps its own files");
+	add(&policy.fs.tmpfs, "/x:many");
+	assert_refused(NSBOX_E_POLICY, "malformed size");
 	add(&policy.fs.read, "");
 	assert_refused(NSBOX_E_POLICY, "is not PATH");
 	add(&policy.fs.hidden, "relative");
