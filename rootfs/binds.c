@@ -54,7 +54,8 @@ static struct bind *find(const struct bind_list *l, const char *dst)
 	return NULL;
 }
 
-const struct bind *binds_parent(const struct bind_list *l, size_t n, const char *dst)
+/* The innermost bind that @dst lies in (not at), among the first @n; NULL: none. */
+static const struct bind *parent_of(const struct bind_list *l, size_t n, const char *dst)
 {
 	const struct bind *best = NULL;
 
@@ -78,6 +79,7 @@ static int check_target(const char *dst, struct nsbox_error *err)
 		{ "/sys", "a box has no /sys" },
 		{ "/dev", "devices are named in devices.allow" },
 		{ "/run/nsbox", "nsbox keeps its own files there" },
+		{ "/var/run", "that is a link to /run: name it so" },
 	};
 
 	if (strcmp(dst, "/") == 0)
@@ -318,7 +320,7 @@ static int missing_target(const struct bind *b, const char *where, struct nsbox_
  */
 static int check_nested(const struct bind_list *l, size_t at, struct nsbox_error *err)
 {
-	const struct bind *b = &l->v[at], *in = binds_parent(l, at, b->dst);
+	const struct bind *b = &l->v[at], *in = parent_of(l, at, b->dst);
 	owned_fd int fd = -1;
 	struct stat st;
 
