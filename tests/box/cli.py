@@ -32,7 +32,7 @@ MISTAKES = [
      "unknown flag '--memry' of 'nsbox run'; did you mean '--memory'?"),
     (["run", "-m"], "--memory needs a value: SIZE"),
     (["run", "--json=1", "true"], "--json takes no value"),
-    (["run", "-p", "pyhton", "true"], "unknown profile 'pyhton'; did you mean 'python'?"),
+    (["run", "-p", "pythonn", "true"], "unknown profile 'pythonn'; did you mean 'python'?"),
     (["run", "-p", "./none.json", "true"], "open ./none.json: No such file or directory"),
     (["run", "-p", "strict", "-p", "build", "true"],
      "two profiles, 'strict' and 'build': a policy starts from one"),
@@ -45,7 +45,7 @@ MISTAKES = [
     (["run", "--interpreter", "no-such-python", "true"],
      "interpreter 'no-such-python' is not on PATH; give its path"),
     (["code"], "no code given; say what to run: nsbox code (-c CODE | FILE | -) [ARG...]"),
-    (["code", "--language", "pyton", "-c", "1"], "unknown language 'pyton'; did you mean 'python'?"),
+    (["code", "--language", "pythonn", "-c", "1"], "unknown language 'pythonn'; did you mean 'python'?"),
     (["code", "-i", "-"], "'-' reads the code from standard input, so -i and -t cannot; give the "
                           "code with -c or as a file"),
     (["doctor", "x"], "'nsbox doctor' does not take 'x'"),
@@ -216,6 +216,9 @@ def a_project_ends_at_its_repository_and_at_home(tap):
     tap.equal(shown(cwd=inner)["pids"], 128, "a file above the repository does not count")
     user = folder("outer", "user")
     tap.equal(shown(cwd=user, home=user)["pids"], 128, "a file above the home does not count")
+    link = os.path.join(folder(), "home-link")
+    os.symlink(user, link)
+    tap.equal(shown(cwd=user, home=link)["pids"], 128, "also when HOME is a link to it")
     tap.equal(shown(cwd=user)["pids"], 40, "and without such a border it does")
 
 
