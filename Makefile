@@ -29,7 +29,7 @@ say = $(if $(V),@:,@echo "  $(1)")
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
 	-Wformat=2 -Wvla -Wundef -Wpointer-arith -Wwrite-strings -Werror
 HARDEN := -fstack-protector-strong -fstack-clash-protection -fcf-protection
-COMMON_CFLAGS = -std=gnu11 -D_GNU_SOURCE -I. -Iruntime/include \
+COMMON_CFLAGS = -std=gnu11 -D_GNU_SOURCE -ffile-prefix-map=$(CURDIR)=. -I. -Iruntime/include \
 	-I$(B)/gen -fvisibility=hidden $(WARN) $(HARDEN)
 LIB_CFLAGS = $(COMMON_CFLAGS) -D_FORTIFY_SOURCE=2 -fPIC
 # Debian's musl-gcc knows no kernel headers; behind its own, glibc's do no harm.
@@ -92,8 +92,10 @@ generated: $(GENERATED)
 # (Its entry is called from assembly: no prototype.)
 INIT_CFLAGS = -std=gnu11 -D_GNU_SOURCE -I. $(WARN) -Wno-missing-prototypes -Os -ffreestanding -fno-pie -fno-stack-protector \
 	-fcf-protection=none -fno-asynchronous-unwind-tables -fno-unwind-tables \
-	-fno-tree-loop-distribute-patterns -ffunction-sections -fdata-sections -g0
-INIT_LDFLAGS := -nostdlib -static -no-pie -Wl,--gc-sections -Wl,-z,noseparate-code,-z,norelro \
+	$(INIT_NO_MEMSET) -ffunction-sections -fdata-sections -g0
+# A loop must stay a loop: there is no memset() to call.
+INIT_NO_MEMSET := $(if $(findstring clang,$(CC)),-fno-builtin,-fno-tree-loop-distribute-patterns)
+INIT_LDFLAGS := -nostdlib -static -Wl,--gc-sections -Wl,-z,noseparate-code,-z,norelro \
 	-Wl,-z,noexecstack -Wl,-z,max-page-size=4096 -Wl,--build-id=none -s
 
 $(B)/gen/init.bin: $(INIT_SRCS) $(wildcard runtime/init/*.h runtime/*.h) tools/lint/check-init Makefile
@@ -105,8 +107,12 @@ $(B)/gen/init.bin: $(INIT_SRCS) $(wildcard runtime/init/*.h runtime/*.h) tools/l
 
 # --- compiling ---------------------------------------------------------------
 # $(call flavour,name,compiler variable,flags variable)
+# .flags changes only when the command does, and takes every object with it.
 define flavour
-$(B)/$(1)/%.o: %.c
+$(B)/$(1)/.flags: FORCE
+	@mkdir -p $$(@D)
+	@echo '$$($(2)) $$($(3)) $$(CFLAGS)' | cmp -s - $$@ || echo '$$($(2)) $$($(3)) $$(CFLAGS)' > $$@
+$(B)/$(1)/%.o: %.c $(B)/$(1)/.flags
 	@mkdir -p $$(@D)
 	$$(call say,CC $(1) $$<)
 	$$(Q)$$($(2)) $$($(3)) $$(CFLAGS) $$(call flags_of,$$<) -MMD -MP -c $$< -o $$@
@@ -174,7 +180,8 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile tools/*.mk
 
 .DEFAULT_GOAL := all
-.PHONY: all generated setup clean help
+FORCE:
+.PHONY: all generated setup clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 -include $(ALL_OBJS:.o=.d)

@@ -75,7 +75,17 @@ static unsigned distance(const char *a, const char *b)
 	return row[len];
 }
 
-/* At most a third of the letters may be wrong, or the guess is noise. */
+static size_t common_start(const char *a, const char *b)
+{
+	size_t n = 0;
+
+	while (a[n] && a[n] == b[n])
+		n++;
+	return n;
+}
+
+/* At most a third of the letters may be wrong, or the guess is noise. Of two equally
+ * near names the one that begins alike: umount is umount2, not mount. */
 const char *syscall_nearest(const char *name)
 {
 	size_t len = strlen(name);
@@ -90,7 +100,8 @@ const char *syscall_nearest(const char *name)
 		if (strlen(table[i].name) > NAME_MAX_LEN)
 			continue;
 		d = distance(name, table[i].name);
-		if (d < best) {
+		if (d < best || (found && d == best &&
+				 common_start(name, table[i].name) > common_start(name, found))) {
 			best = d;
 			found = table[i].name;
 		}

@@ -101,7 +101,7 @@ static bool take_note(const struct watch *w, int flags)
 		return errno == EINTR;
 	if (n != sizeof(note) || note.index >= w->n)
 		return false;
-	w->v[note.index].is_begun = true;
+	w->v[note.index].is_begun = note.is_begun;
 	w->v[note.index].is_made = note.is_made;
 	w->v[note.index].dev = note.dev;
 	w->v[note.index].ino = note.ino;
@@ -115,10 +115,10 @@ static void guardian_run(struct watch *w)
 		{ .fd = w->launcher, .events = POLLIN },
 	};
 
-	/* Own session: no Ctrl-C, no hang-up. A folder as cwd would stay busy. */
+	/* Own session: no Ctrl-C, no hang-up. A folder as cwd would stay busy; where even
+	 * "/" cannot be entered it stays so, which is better than no guardian. */
 	setsid();
-	if (chdir("/") < 0)
-		_exit(1);
+	syscall(SYS_chdir, "/");
 	prctl(PR_SET_NAME, "nsbox-guardian");
 	close_all_but(w);
 	for (;;) {
@@ -208,13 +208,14 @@ int guardian_tell(const struct guardian *g, const struct guardian_note *note,
 
 void guardian_end(struct guardian *g)
 {
-	if (g->fd >= 0)
-		close(g->fd);
-	/* Its pid is ours until we wait: without an exit signal nobody else reaps it. */
+	/* Its pid is ours until we wait: without an exit signal nobody else reaps it.
+	 * Killed before the socket closes, for that would tell it to clean up. */
 	if (g->pid > 0) {
 		kill(g->pid, SIGKILL);
 		while (waitpid(g->pid, NULL, __WALL) < 0 && errno == EINTR)
 			;
 	}
+	if (g->fd >= 0)
+		close(g->fd);
 	*g = (struct guardian)GUARDIAN_INIT;
 }

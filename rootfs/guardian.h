@@ -37,10 +37,11 @@ struct guardian {
 };
 #define GUARDIAN_INIT { .fd = -1 }
 
-/* A message to the guardian: entry @index is about to be made, or was made. */
+/* A message to the guardian: what is true of entry @index from now on. */
 struct guardian_note {
 	uint64_t index;
-	bool is_made;
+	bool is_begun;	/* about to be made */
+	bool is_made;	/* dev and ino hold */
 	dev_t dev;
 	ino_t ino;
 };

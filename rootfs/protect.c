@@ -6,12 +6,14 @@
 #include "rootfs/protect.h"
 
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "rootfs/guardian.h"
 #include "rootfs/paths.h"
 
@@ -31,31 +33,34 @@ struct ward {
 	struct strlist points;	/* parts that are mount points, still writable */
 };
 
-static int add_placeholder(struct ward *w, const char *part, bool is_folder,
-			   struct nsbox_error *err)
+static int fill_placeholder(const struct ward *w, struct placeholder *row, const char *part,
+			    struct nsbox_error *err)
 {
-	struct placeholder *v = realloc(w->p->v, (w->p->n + 1) * sizeof(*v));
 	const char *slash = strrchr(part, '/');
 	const char *name = slash ? slash + 1 : part;
-	struct placeholder *row;
 	owned_mem char *folder = slash ? strndup(part, (size_t)(slash - part)) : strdup(".");
 
-	if (!v || !folder)
-		return v ? (w->p->v = v, err_nomem(err)) : err_nomem(err);
-	w->p->v = v;
-	row = &v[w->p->n];
-	*row = (struct placeholder){ .dir = -1, .fd = -1, .is_folder = is_folder };
 	if (strlen(name) >= sizeof(row->name))
 		return err_set(err, NSBOX_E_POLICY, "fs.protect name is too long: %s", part);
 	snprintf(row->name, sizeof(row->name), "%s", name);
 	row->shown = path_join(w->host->path, part);
-	if (!row->shown)
+	if (!row->shown || !folder)
 		return err_nomem(err);
-	w->p->n++;
-	row->dir = openat(w->host->fd, folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (row->dir < 0)
-		return err_sys(err, "open the folder of %s", row->shown);
-	return 0;
+	row->dir = fd_open(w->host->fd, folder, O_RDONLY | O_DIRECTORY, 0,
+			   RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+	return row->dir < 0 ? err_sys(err, "open the folder of %s", row->shown) : 0;
+}
+
+static int add_placeholder(struct ward *w, const char *part, bool is_folder,
+			   struct nsbox_error *err)
+{
+	struct placeholder *v = realloc(w->p->v, (w->p->n + 1) * sizeof(*v));
+
+	if (!v)
+		return err_nomem(err);
+	w->p->v = v;
+	v[w->p->n] = (struct placeholder){ .dir = -1, .fd = -1, .is_folder = is_folder };
+	return fill_placeholder(w, &v[w->p->n++], part, err);
 }
 
 static int cover(struct ward *w, const char *part, struct nsbox_error *err)
@@ -246,36 +251,45 @@ static int busy(const struct placeholder *row, struct nsbox_error *err)
 		       row->shown);
 }
 
-/* Made, or adopted from a box that runs already. 1: vanished meanwhile, try again. */
-static int make(struct protect *p, size_t index, struct nsbox_error *err)
+/* The name is there: another box's placeholder, or somebody's file after all. */
+static int take_over(struct protect *p, size_t index, bool is_new, struct nsbox_error *err)
 {
 	struct placeholder *row = &p->v[index];
 	struct guardian_note note = { .index = index };
-	bool is_new = create(row) == 0;
 	struct stat st;
 
-	if (!is_new && errno == EROFS)
-		return 0; /* the box cannot make it either */
-	if (!is_new && errno != EEXIST) {
-		err_hint(err, "take the name out of fs.protect, or make the folder writable");
-		return err_sys(err, "make a placeholder for the protected name %s", row->shown);
-	}
 	if (hold(row, &st) < 0)
 		return errno == ENOENT ? 1 : err_sys(err, "hold %s", row->shown);
+	if (!is_new && !placeholder_is(&st)) {
+		guardian_tell(&p->guardian, &note, NULL);
+		return busy(row, err); /* is_made stays false: not ours to remove */
+	}
 	row->dev = note.dev = st.st_dev;
 	row->ino = note.ino = st.st_ino;
-	if (!is_new && !placeholder_is(&st))
-		return busy(row, err); /* is_made stays false: not ours to remove */
-	row->is_made = note.is_made = true;
+	row->is_made = note.is_made = note.is_begun = true;
 	row->is_folder = S_ISDIR(st.st_mode);
 	if (guardian_tell(&p->guardian, &note, err) < 0)
 		return NSBOX_E_SYSTEM;
 	return mark(row, is_new) < 0 ? err_sys(err, "mark %s", row->shown) : 0;
 }
 
+/* 1: it vanished meanwhile, try again. */
+static int make(struct protect *p, size_t index, struct nsbox_error *err)
+{
+	struct placeholder *row = &p->v[index];
+	bool is_new = create(row) == 0;
+
+	if (is_new || errno == EEXIST)
+		return take_over(p, index, is_new, err);
+	if (errno == EROFS)
+		return 0; /* the box cannot make it either */
+	err_hint(err, "take the name out of fs.protect, or make the folder writable");
+	return err_sys(err, "make a placeholder for the protected name %s", row->shown);
+}
+
 static int arm_one(struct protect *p, size_t index, struct nsbox_error *err)
 {
-	const struct guardian_note begun = { .index = index };
+	const struct guardian_note begun = { .index = index, .is_begun = true };
 	int rc = guardian_tell(&p->guardian, &begun, err);
 
 	if (rc < 0)

@@ -85,8 +85,17 @@ static int add_top(struct plan_builder *b, unsigned stage, const char *name,
 	return 0;
 }
 
-static int add_system(struct plan_builder *b, const struct view_request *r,
-		      struct nsbox_error *err)
+/* A host whose /home is a link: the box gets the link instead of an empty folder. */
+static bool is_linked(const struct bind_list *l, const char *name)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (l->v[i].kind == BIND_LINK && strcmp(l->v[i].dst + 1, name) == 0)
+			return true;
+	return false;
+}
+
+static int add_system(struct plan_builder *b, const struct bind_list *l,
+		      const struct view_request *r, struct nsbox_error *err)
 {
 	static const char *const tops[] = { "usr",   "bin",   "sbin",	"lib",
 					    "lib32", "lib64", "libx32" };
@@ -97,8 +106,9 @@ static int add_system(struct plan_builder *b, const struct view_request *r,
 	for (size_t i = 0; i < ARRAY_SIZE(tops) && rc == 0; i++)
 		rc = add_top(b, r->stage, tops[i], err);
 	for (size_t i = 0; i < ARRAY_SIZE(empty); i++)
-		PLAN_OP(b, .kind = OP_DIR, .stage = r->stage, .fd = -1, .n = 0755,
-			.dst = empty[i]);
+		if (!is_linked(l, empty[i]))
+			PLAN_OP(b, .kind = OP_DIR, .stage = r->stage, .fd = -1, .n = 0755,
+				.dst = empty[i]);
 	PLAN_OP(b, .kind = OP_SYMLINK, .stage = r->stage, .fd = -1, .src = "../tmp",
 		.dst = "var/tmp");
 	PLAN_OP(b, .kind = OP_SYMLINK, .stage = r->stage, .fd = -1, .src = "../run",
@@ -290,13 +300,13 @@ static int name_writable(struct view *v, struct nsbox_error *err)
 	return strlist_add(&v->writable, "/dev") < 0 ? err_nomem(err) : 0;
 }
 
-static int build_fixed(struct plan_builder *b, const struct view_request *r,
-		       struct nsbox_error *err)
+static int build_fixed(struct plan_builder *b, const struct bind_list *l,
+		       const struct view_request *r, struct nsbox_error *err)
 {
 	int rc;
 
 	add_root(b, r);
-	rc = add_system(b, r, err);
+	rc = add_system(b, l, r, err);
 	if (rc == 0)
 		rc = etc_build(b, r, err);
 	if (rc == 0)
@@ -345,7 +355,7 @@ int view_build(struct plan_builder *b, const struct view_request *r, struct view
 	if (rc == 0)
 		rc = choose_path(&v, r, err);
 	if (rc == 0)
-		rc = build_fixed(b, r, err);
+		rc = build_fixed(b, &l, r, err);
 	if (rc == 0)
 		rc = build_named(&to, &l, r, err);
 	if (rc == 0 && v.protect && !r->look_only)

@@ -18,9 +18,11 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/landlock.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -201,6 +203,17 @@ static int code_argv(struct assembly *a, const struct nsbox_run *run, const stru
 
 /* ---------------------------------------------------------------------- stages -- */
 
+struct parts { /* what lives only while the plan is made */
+	const struct host *host;
+	const struct policy *policy;
+	const struct nsbox_run *run;
+	const struct assemble_how *how;
+	struct interps interps;
+	struct lang_command cmd;
+	struct source src;
+	struct plan_builder builder;
+};
+
 static void plan_identity(struct plan_builder *b)
 {
 	PLAN_OP(b, .kind = OP_LOOPBACK, .stage = STAGE_network);
@@ -210,33 +223,31 @@ static void plan_identity(struct plan_builder *b)
 	PLAN_OP(b, .kind = OP_HOSTNAME, .stage = STAGE_ids, .src = "nsbox");
 }
 
-static int plan_mounts(struct assembly *a, struct plan_builder *b, const struct host *h,
-		       const struct policy *p, const struct nsbox_run *run,
-		       const struct interps *in, const struct source *src,
-		       const struct lang_command *cmd, enum proc_rung proc,
-		       struct nsbox_error *err)
+static int plan_mounts(struct assembly *a, struct parts *w, struct nsbox_error *err)
 {
+	const struct identity *id = &w->host->id;
 	struct view_extra extras[2];
 	struct view_file files[8];
 	char cwd[PATH_MAX];
 	struct view_request req = {
-		.policy = p, .interps = in->list, .extras = extras, .files = files,
-		.caller_cwd = getcwd(cwd, sizeof(cwd)) ? cwd : "/", .cwd = run->cwd,
-		.privileged = h->id.may_tree, .owner_uid = h->id.caller_uid,
-		.owner_gid = h->id.caller_gid, .proc = proc, .stage = STAGE_mounts,
+		.policy = w->policy, .interps = w->interps.list, .extras = extras, .files = files,
+		.caller_cwd = getcwd(cwd, sizeof(cwd)) ? cwd : "/", .cwd = w->run->cwd,
+		.privileged = id->may_tree, .owner_uid = id->caller_uid,
+		.owner_gid = id->caller_gid, .proc = w->how->proc, .stage = STAGE_mounts,
+		.look_only = w->how->look_only,
 	};
 
-	if (src->file[0])
-		extras[req.extra_count++] = (struct view_extra){ src->file, src->file };
-	if (src->project[0])
-		extras[req.extra_count++] = (struct view_extra){ src->project, src->project };
-	if (cmd->file_count > ARRAY_SIZE(files))
+	if (w->src.file[0])
+		extras[req.extra_count++] = (struct view_extra){ w->src.file, w->src.file };
+	if (w->src.project[0])
+		extras[req.extra_count++] = (struct view_extra){ w->src.project, w->src.project };
+	if (w->cmd.file_count > ARRAY_SIZE(files))
 		return err_set(err, NSBOX_E_SETUP, "a language has too many files");
-	for (size_t i = 0; i < cmd->file_count; i++)
-		files[req.file_count++] = (struct view_file){ cmd->files[i].path,
-							      cmd->files[i].data,
-							      cmd->files[i].len };
-	return view_build(b, &req, &a->view, err);
+	for (size_t i = 0; i < w->cmd.file_count; i++)
+		files[req.file_count++] = (struct view_file){ w->cmd.files[i].path,
+							      w->cmd.files[i].data,
+							      w->cmd.files[i].len };
+	return view_build(&w->builder, &req, &a->view, err);
 }
 
 static void plan_after_pivot(struct plan_builder *b, const struct nsbox_run *run)
@@ -250,23 +261,39 @@ static void plan_after_pivot(struct plan_builder *b, const struct nsbox_run *run
 			.m = run->tty_cols ? run->tty_cols : 80);
 }
 
-static int plan_limits(struct assembly *a, struct plan_builder *b, const struct host *h,
-		       const struct policy *p, struct nsbox_error *err)
+/* A hard limit of the caller stays: raising it needs CAP_SYS_RESOURCE. */
+static void clip_rlimits(struct plan_builder *b)
 {
-	const struct limits_have have = { .cgroup_memory = h->place.memory,
-					  .cgroup_pids = h->place.pids,
-					  .cgroup_cpu = h->place.cpu };
+	for (size_t i = 0; i < b->op_count; i++) {
+		struct op *op = &b->ops[i];
+		struct rlimit now;
+
+		if (op->kind != OP_RLIMIT || getrlimit((int)op->flags, &now) < 0 ||
+		    now.rlim_max == RLIM_INFINITY)
+			continue;
+		op->m = op->m < now.rlim_max ? op->m : now.rlim_max;
+		op->n = op->n < op->m ? op->n : op->m;
+	}
+}
+
+static int plan_limits(struct assembly *a, struct parts *w, struct nsbox_error *err)
+{
+	const struct cgroup_place *place = &w->host->place;
+	const struct limits_have have = { .cgroup_memory = place->memory,
+					  .cgroup_pids = place->pids,
+					  .cgroup_cpu = place->cpu };
 	int r;
 
-	PLAN_OP(b, .kind = OP_UMASK, .stage = STAGE_limits, .n = 022);
-	r = limits_compile_rlimits(b, p, &have, STAGE_limits, err);
-	PLAN_OP(b, .kind = OP_FDS, .stage = STAGE_limits);
+	PLAN_OP(&w->builder, .kind = OP_UMASK, .stage = STAGE_limits, .n = 022);
+	r = limits_compile_rlimits(&w->builder, w->policy, &have, STAGE_limits, err);
+	PLAN_OP(&w->builder, .kind = OP_FDS, .stage = STAGE_limits);
 	if (r < 0)
 		return r;
+	clip_rlimits(&w->builder);
 	a->cgroup_row_count = 0;
-	if (h->place.fd < 0 || !(h->place.memory || h->place.pids || h->place.cpu))
+	if (place->fd < 0 || !(place->memory || place->pids || place->cpu))
 		return 0;
-	r = limits_compile_cgroup(a->cgroup_rows, CGROUP_ROWS_MAX, p, err);
+	r = limits_compile_cgroup(a->cgroup_rows, CGROUP_ROWS_MAX, w->policy, err);
 	a->cgroup_row_count = r < 0 ? 0 : r;
 	return r < 0 ? r : 0;
 }
@@ -287,110 +314,120 @@ static int exec_only(struct strlist *out, const struct interps *in)
 	return 0;
 }
 
-static int plan_landlock(struct assembly *a, struct plan_builder *b, const struct host *h,
-			 const struct policy *p, const struct interps *in, bool is_code,
-			 struct nsbox_error *err)
+static int plan_landlock(struct assembly *a, struct parts *w, struct nsbox_error *err)
 {
 	struct strlist only = { 0 };
-	struct landlock_request req = { .abi = h->landlock_abi, .writable = &a->view.writable,
-					.stage = STAGE_lockdown };
+	struct landlock_request req = { .abi = w->host->landlock_abi,
+					.writable = &a->view.writable, .stage = STAGE_lockdown };
 	int r;
 
-	if (!h->landlock_abi)
+	if (!w->host->landlock_abi)
 		return 0;
 	/* With a bare command the program is found only in the box; that no new process
 	 * can be made is then the whole promise (seccomp). */
-	if (!p->process.subprocesses && is_code) {
-		if (exec_only(&only, in) < 0) {
+	if (!w->policy->process.subprocesses && w->run->language) {
+		if (exec_only(&only, &w->interps) < 0) {
 			strlist_free(&only);
 			return err_nomem(err);
 		}
 		req.exec_only = &only;
 	}
-	r = landlock_compile(b, &req, err);
+	r = landlock_compile(&w->builder, &req, err);
 	strlist_free(&only);
 	return r;
 }
 
-static int plan_lockdown(struct assembly *a, struct plan_builder *b, const struct host *h,
-			 const struct policy *p, const struct interps *in, bool is_code,
-			 struct nsbox_error *err)
+static int plan_seccomp(struct assembly *a, struct parts *w, struct nsbox_error *err)
 {
+	const struct policy *p = w->policy;
 	bool is_plain = !p->syscalls.allow.n && !p->syscalls.deny.n;
 	size_t count = 0;
 	const struct sock_filter *insn =
 		is_plain ? seccomp_builtin(p->syscalls.level, &count) : NULL;
 	struct bpf own = { 0 };
-	int r = 0;
 
-	PLAN_OP(b, .kind = OP_DROPCAPS, .stage = STAGE_caps);
-	PLAN_OP(b, .kind = OP_NNP, .stage = STAGE_lockdown);
-	r = plan_landlock(a, b, h, p, in, is_code, err);
-	if (r >= 0 && !insn) {
-		r = seccomp_compile(&own, p->syscalls.level, &p->syscalls.allow,
-				    &p->syscalls.deny, err);
+	if (!insn) {
+		int r = seccomp_compile(&own, p->syscalls.level, &p->syscalls.allow,
+					&p->syscalls.deny, err);
+
+		if (r < 0)
+			return r;
 		insn = own.insn;
 		count = own.count;
 	}
-	if (r >= 0)
-		PLAN_OP(b, .kind = OP_SECCOMP, .stage = STAGE_lockdown, .blob = insn,
-			.blob_len = count * sizeof(*insn));
+	/* audit: what the filter denies is written to the kernel's log as well. */
+	PLAN_OP(&w->builder, .kind = OP_SECCOMP, .stage = STAGE_lockdown, .blob = insn,
+		.blob_len = count * sizeof(*insn),
+		.flags = p->syscalls.level == LEVEL_AUDIT ? SECCOMP_FILTER_FLAG_LOG : 0);
 	bpf_free(&own);
-	if (r >= 0 && (!p->process.subprocesses || p->syscalls.level == LEVEL_STRICT))
-		r = seccomp_compile_no_fork(&a->payload_filter, err);
-	return r;
+	if (p->process.subprocesses && p->syscalls.level != LEVEL_STRICT)
+		return 0;
+	return seccomp_compile_no_fork(&a->payload_filter, err);
+}
+
+static int plan_lockdown(struct assembly *a, struct parts *w, struct nsbox_error *err)
+{
+	int r;
+
+	PLAN_OP(&w->builder, .kind = OP_DROPCAPS, .stage = STAGE_caps);
+	PLAN_OP(&w->builder, .kind = OP_NNP, .stage = STAGE_lockdown);
+	r = plan_landlock(a, w, err);
+	return r < 0 ? r : plan_seccomp(a, w, err);
 }
 
 /* -------------------------------------------------------------------- assembling -- */
 
-struct parts { /* what lives only while the plan is made */
-	struct interps interps;
-	struct lang_command cmd;
-	struct source src;
-	struct plan_builder builder;
-};
 
-static int build_plan(struct assembly *a, struct parts *w, const struct host *h,
-		      const struct policy *p, const struct nsbox_run *run, enum proc_rung proc,
-		      struct nsbox_error *err)
+static int build_plan(struct assembly *a, struct parts *w, struct nsbox_error *err)
 {
 	int r;
 
 	plan_identity(&w->builder);
-	r = plan_mounts(a, &w->builder, h, p, run, &w->interps, &w->src, &w->cmd, proc, err);
+	r = plan_mounts(a, w, err);
 	if (r < 0)
 		return r;
-	plan_after_pivot(&w->builder, run);
-	r = plan_limits(a, &w->builder, h, p, err);
+	plan_after_pivot(&w->builder, w->run);
+	r = plan_limits(a, w, err);
 	if (r >= 0)
-		r = plan_lockdown(a, &w->builder, h, p, &w->interps, run->language != NULL, err);
+		r = plan_lockdown(a, w, err);
 	if (r < 0)
 		return r;
 	a->plan = plan_freeze(&w->builder, err);
 	return a->plan ? 0 : err ? err->code : NSBOX_E_NOMEM;
 }
 
-static int build_environment(struct assembly *a, const struct parts *w, const struct policy *p,
-			     const struct nsbox_run *run, struct nsbox_error *err)
+/* NAME=VALUE replaces what NAME was. */
+static int env_put(struct strlist *env, const char *assignment)
 {
-	int r = environ_build(&a->env, p, (const char *const *)environ, a->view.path, err);
+	size_t len = strcspn(assignment, "=") + 1;
+
+	for (size_t i = 0; i < env->n; i++)
+		if (strncmp(env->v[i], assignment, len) == 0) {
+			strlist_remove(env, i);
+			break;
+		}
+	return strlist_add(env, assignment);
+}
+
+static int build_environment(struct assembly *a, const struct parts *w, struct nsbox_error *err)
+{
+	int r = environ_build(&a->env, w->policy, (const char *const *)environ, a->view.path, err);
 
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < w->cmd.env.n; i++)
-		if (environ_set(&a->env, w->cmd.env.v[i]) < 0)
+		if (env_put(&a->env, w->cmd.env.v[i]) < 0)
 			return err_nomem(err);
-	for (const char *const *e = run->env; e && *e; e++)
-		if (environ_set(&a->env, *e) < 0)
+	for (const char *const *e = w->run->env; e && *e; e++)
+		if (env_put(&a->env, *e) < 0)
 			return err_nomem(err);
 	return 0;
 }
 
-static int assemble_with(struct assembly *a, struct parts *w, const struct host *h,
-			 const struct policy *p, const struct nsbox_run *run,
-			 enum proc_rung proc, struct nsbox_error *err)
+static int assemble_with(struct assembly *a, struct parts *w, struct nsbox_error *err)
 {
-	int r = decide_strengths(a, h, p, err);
+	const struct nsbox_run *run = w->run;
+	int r = decide_strengths(a, w->host, w->policy, err);
 
 	if (r >= 0)
 		r = find_interps(&w->interps, run, run->language, err);
@@ -402,18 +439,19 @@ static int assemble_with(struct assembly *a, struct parts *w, const struct host 
 		r = run->language ? code_argv(a, run, &w->interps, &w->src, &w->cmd, err)
 				  : command_argv(a, run, err);
 	if (r >= 0)
-		r = build_plan(a, w, h, p, run, proc, err);
+		r = build_plan(a, w, err);
 	if (r >= 0)
-		r = build_environment(a, w, p, run, err);
+		r = build_environment(a, w, err);
 	return r;
 }
 
 int assemble(struct assembly *out, const struct host *host, const struct policy *policy,
-	     const struct nsbox_run *run, enum proc_rung proc, struct nsbox_error *err)
+	     const struct nsbox_run *run, const struct assemble_how *how,
+	     struct nsbox_error *err)
 {
 	struct assembly a = { .tty = (run->flags & NSBOX_RUN_TTY) != 0 };
-	struct parts w = { 0 };
-	int r = assemble_with(&a, &w, host, policy, run, proc, err);
+	struct parts w = { .host = host, .policy = policy, .run = run, .how = how };
+	int r = assemble_with(&a, &w, err);
 
 	lang_command_free(&w.cmd);
 	interps_free(&w.interps);

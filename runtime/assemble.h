@@ -37,9 +37,13 @@ struct assembly {
 	bool tty;
 };
 
-/* @proc: the rung of the /proc ladder to plan for. */
+struct assemble_how {
+	enum proc_rung proc;	/* the rung of the /proc ladder to plan for */
+	bool look_only;		/* dry run: nothing is made on the host */
+};
 int assemble(struct assembly *out, const struct host *host, const struct policy *policy,
-	     const struct nsbox_run *run, enum proc_rung proc, struct nsbox_error *err);
+	     const struct nsbox_run *run, const struct assemble_how *how,
+	     struct nsbox_error *err);
 void assembly_free(struct assembly *a);
 
 #endif

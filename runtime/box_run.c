@@ -122,7 +122,8 @@ static int build_and_launch(struct nsbox_box *box, struct watch *w, const struct
 	for (;;) {
 		struct nsbox_error own = NSBOX_ERROR_INIT;
 		int failed_op = -1;
-		int r = assemble(&box->plan, &box->host, &box->policy, run, box->proc, err);
+		const struct assemble_how how = { .proc = box->proc };
+		int r = assemble(&box->plan, &box->host, &box->policy, run, &how, err);
 
 		if (r < 0)
 			return r;

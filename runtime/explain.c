@@ -160,6 +160,7 @@ static const struct form *find_form(const char *name)
 int nsbox_box_explain(struct nsbox_box *box, const struct nsbox_run *in, const char *form,
 		      char **out, struct nsbox_error *err)
 {
+	const struct assemble_how how = { .proc = box ? box->proc : PROC_FULL, .look_only = true };
 	const struct form *f = find_form(form);
 	struct buf text = BUF_INIT(EXPLAIN_MAX);
 	struct assembly a = { 0 };
@@ -171,7 +172,7 @@ int nsbox_box_explain(struct nsbox_box *box, const struct nsbox_run *in, const c
 		return err_set(err, NSBOX_E_USAGE, "nsbox_box_explain: bad argument");
 	r = run_read(&run, in, err);
 	if (r >= 0)
-		r = assemble(&a, &box->host, &box->policy, &run, box->proc, err);
+		r = assemble(&a, &box->host, &box->policy, &run, &how, err);
 	if (r < 0)
 		return r;
 	f->print(&text, &a);

@@ -1,7 +1,7 @@
 /*
  * A language and a source -> argv, environment and files for the box.
  *
- * Owns the three boot programs (runtime/lang/), built in as data. Runs in the
+ * Owns the boot programs (runtime/lang/), built in as data. Runs in the
  * launcher, before the child exists. Must: name the source "<code>" or by its own
  * path wherever the language prints it; carry the source as bytes, in a file (one
  * argv string ends at 128 KiB). Mustn't: look at what the source says.
@@ -18,12 +18,13 @@
 #include "boot_js.inc"
 #include "boot_py.inc"
 #include "boot_sh.inc"
+#include "late_py.inc"
 
 #define CODE_NAME "<code>"
 #define CODE_PATH BOX_RUN_DIR "/" CODE_NAME
 #define CODE_MAX ((size_t)16 << 20)
 #define BOOT_MAX ((size_t)4 << 20) /* a boot program and its settings */
-#define FILES_MAX 2
+#define FILES_MAX 3
 
 /* What one language's row needs while the command is put together. */
 struct draft {
@@ -129,6 +130,8 @@ static void python_setting(struct buf *b, const char *name, const char *value)
 
 static void python_boot(struct draft *d, const char *path)
 {
+	static const char late[] = BOX_RUN_DIR "/late.py";
+	struct buf more = BUF_INIT(BOOT_MAX);
 	const struct lang_request *r = d->r;
 	struct buf b = BUF_INIT(BOOT_MAX);
 
@@ -136,6 +139,7 @@ static void python_boot(struct draft *d, const char *path)
 	python_setting(&b, "SOURCE", r->code ? CODE_PATH : r->file);
 	python_setting(&b, "ARGV0", r->code ? "-c" : r->file);
 	python_setting(&b, "PROJECT", r->project);
+	python_setting(&b, "LATE", late);
 	buf_str(&b, "PATH = [");
 	for (size_t i = 0; i < r->interp->module_path.n; i++) {
 		python_str(&b, r->interp->module_path.v[i]);
@@ -144,6 +148,8 @@ static void python_boot(struct draft *d, const char *path)
 	buf_str(&b, "]\n");
 	buf_add(&b, boot_py, sizeof(boot_py));
 	add_file(d, path, &b);
+	buf_add(&more, late_py, sizeof(late_py));
+	add_file(d, late, &more);
 }
 
 /*

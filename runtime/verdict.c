@@ -27,6 +27,12 @@ static const struct kill_row {
 	[KILL_LOST] = { NSBOX_SIGNALED, SIGKILL, "lost" },
 };
 
+/* Measured times are shown to the millisecond: more would be noise. */
+static const char *measured(uint64_t us, char *text)
+{
+	return num_time_text(us < 1000 ? us : us / 1000 * 1000, text);
+}
+
 static void explain_kill(struct buf *b, const struct watch *w)
 {
 	const struct policy *p = w->policy;
@@ -34,7 +40,7 @@ static void explain_kill(struct buf *b, const struct watch *w)
 
 	switch (w->evidence.killed) {
 	case KILL_TIMEOUT:
-		buf_fmt(b, "ran longer than %s", num_time_text(w->evidence.kill_value, seen));
+		buf_fmt(b, "ran longer than %s", measured(w->evidence.kill_value, seen));
 		break;
 	case KILL_CPU:
 		buf_fmt(b, "used more than %s of processor time",
@@ -78,7 +84,7 @@ static void from_timeout(struct nsbox_result *r, const struct watch *w, struct b
 	if (WIFSIGNALED(w->evidence.exit.status))
 		r->signal = WTERMSIG(w->evidence.exit.status);
 	buf_fmt(reason, "timeout: ran longer than %s and ended when asked to",
-		num_time_text(w->ended_us - w->started_us, seen));
+		measured(w->ended_us - w->started_us, seen));
 }
 
 static void from_status(struct nsbox_result *r, const struct watch *w, struct buf *reason)
@@ -133,7 +139,9 @@ static void fill_usage(struct nsbox_result *r, const struct watch *w)
 	r->usage.memory_peak = e->cgroup.has_memory_peak ? e->cgroup.memory_peak
 			     : reaped > e->sampled_memory ? reaped : e->sampled_memory;
 	r->usage.has_memory_peak = r->usage.memory_peak != 0;
-	r->usage.pids_peak = e->cgroup.has_pids_peak ? e->cgroup.pids_peak : e->sampled_pids;
+	/* init is in the cgroup too, and is not the payload's. */
+	r->usage.pids_peak = e->cgroup.has_pids_peak && e->cgroup.pids_peak
+				     ? e->cgroup.pids_peak - 1 : e->sampled_pids;
 	r->usage.has_pids_peak = r->usage.pids_peak != 0;
 }
 

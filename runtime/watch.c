@@ -87,11 +87,14 @@ static uint64_t earliest(const struct watch *w)
 	return first;
 }
 
-static void arm_timer(const struct watch *w)
+static void arm_timer(struct watch *w)
 {
 	uint64_t at = earliest(w);
 	struct itimerspec spec = { 0 };
 
+	if (at == w->armed_us)
+		return;
+	w->armed_us = at;
 	if (at != UINT64_MAX) {
 		spec.it_value.tv_sec = (time_t)(at / 1000000);
 		spec.it_value.tv_nsec = (long)(at % 1000000) * 1000;
@@ -184,17 +187,18 @@ static void take_sample(struct watch *w, uint64_t now)
 	struct cgroup_usage use = { 0 };
 	struct sample s = { 0 };
 
-	if (proc < 0 || sample_take(&s, proc, w->live.pid, w->policy->limits.pids + 16) < 0)
+	if (proc < 0 || sample_take(&s, proc, w->live.pid, w->policy->limits.pids + 16) < 0 ||
+	    !s.processes)
 		return;
 	cgroup_read(&w->cgroup, &use);
 	if (s.memory_bytes > e->sampled_memory)
 		e->sampled_memory = s.memory_bytes;
-	if (s.processes > e->sampled_pids)
-		e->sampled_pids = s.processes;
+	if (s.processes - 1 > e->sampled_pids) /* without init */
+		e->sampled_pids = s.processes - 1;
 	if (is_userspace(w, ENF_MEMORY) && s.memory_bytes > w->policy->limits.memory)
 		watch_kill(w, KILL_MEMORY, s.memory_bytes);
 	check_cpu(w, use.has_cpu ? use.user_us + use.system_us : s.cpu_us, now);
-	check_pids(w, s.threads, now);
+	check_pids(w, s.threads - 1, now);
 }
 
 static void maybe_sample(struct watch *w, uint64_t now)
@@ -289,6 +293,7 @@ static void tick(struct watch *w)
 
 	if (read(w->timer, &expirations, sizeof(expirations)) < 0)
 		return;
+	w->armed_us = 0;
 	check_deadlines(w, now);
 	maybe_sample(w, now);
 	if (w->patience_us && now >= w->patience_us) {
@@ -334,14 +339,16 @@ int watch_turn(struct watch *w, int timeout_ms, struct nsbox_error *err)
 
 	if (w->dead && drained(w))
 		return 1;
-	arm_timer(w);
 	n = epoll_wait(w->epoll, events, (int)ARRAY_SIZE(events), timeout_ms);
 	if (n < 0 && errno != EINTR)
 		return err_sys(err, "wait for the box");
 	for (int i = 0; i < n; i++)
 		dispatch(w, &events[i]);
 	check_output(w);
-	return w->dead && drained(w) ? 1 : 0;
+	if (w->dead && drained(w))
+		return 1;
+	arm_timer(w); /* the caller may poll our descriptor instead of coming back */
+	return 0;
 }
 
 /* ------------------------------------------------------------------------- begin -- */

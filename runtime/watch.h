@@ -42,7 +42,7 @@ struct watch {
 	bool pump_used[3];
 	int epoll, timer;
 	uint64_t started_us, ended_us, deadline_us, kill_at_us, patience_us;
-	uint64_t next_sample_us, resume_us, sample_cost_us;
+	uint64_t next_sample_us, resume_us, armed_us;
 	uint64_t cpu_seen_us, saturated_since_us;
 	bool terminated, paused, dead;
 	struct evidence evidence;

@@ -3,8 +3,10 @@
 #   NAME    what tracebacks call the program: "<code>" or the script's path
 #   SOURCE  the file that holds it        ARGV0    sys.argv[0]
 #   PATH    sys.path, or [] to keep it    PROJECT  the folder that comes last
+#   LATE    the file late.py
 # Must: leave no trace in the user's module, and no frame in his tracebacks.
-# Mustn't: import what the user may not need; every module costs start-up time.
+# Mustn't: import or define what the user may not need: this text is compiled at
+# every start, so that what only some programs need is in late.py.
 #
 # The file is called importlib_bootstrap.py in the box because the warnings module
 # skips frames whose file name holds "importlib" and "_bootstrap": a
@@ -30,11 +32,10 @@ def make_builtins():
     builtins.exit = site.Quitter('exit', eof)
     builtins.quit = site.Quitter('quit', eof)
     builtins.help = site._Helper()
+    url = 'See https://www.python.org/psf/'
     builtins.copyright = Printer('copyright', sys.copyright)
-    builtins.credits = Printer(
-        'credits', 'See www.python.org for who made Python.')
-    builtins.license = Printer(
-        'license', 'See https://www.python.org/psf/license/')
+    builtins.credits = Printer('credits', url)
+    builtins.license = Printer('license', url + 'license/')
 
 
 def find_venv():
@@ -62,55 +63,20 @@ def set_path():
         sys.path.append(PROJECT)
 
 
-def fill_linecache(linecache):
-    lines = linecache.getlines(SOURCE)
-    # No mtime: checkcache() keeps the entry although no such file exists.
-    linecache.cache[NAME] = (sum(map(len, lines)), None, lines, NAME)
-
-
-def fix_spawn(spawn):
-    # A module without __file__ is not imported again by the workers of the
-    # methods "spawn" and "forkserver", which would then miss its functions.
-    original = spawn.get_preparation_data
-
-    def get_preparation_data(name):
-        data = original(name)
-        if 'init_main_from_name' not in data:
-            data.setdefault('init_main_from_path', SOURCE)
-        return data
-
-    spawn.get_preparation_data = get_preparation_data
+def load_late():
+    if 'clean_traceback' not in globals():
+        with open(LATE, 'rb') as f:
+            exec(compile(f.read(), LATE, 'exec'), globals())
 
 
 class Late:
-    # Completes two modules of the standard library once they are imported.
-    todo = {'linecache': fill_linecache, 'multiprocessing.spawn': fix_spawn}
-
-    @classmethod
-    def install(cls):
-        for name in list(cls.todo):
-            if name in sys.modules:
-                cls.todo.pop(name)(sys.modules[name])
-        sys.meta_path.insert(0, cls)
-
+    # Notices the import of two modules of the standard library; see late.py.
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        if name not in cls.todo:
+        if name != 'linecache' and name != 'multiprocessing.spawn':
             return None
-        for finder in sys.meta_path:
-            spec = finder is not cls and finder.find_spec(name, path, target)
-            if spec:
-                break
-        if not spec:
-            return None
-        complete, run = cls.todo.pop(name), spec.loader.exec_module
-
-        def exec_module(module):
-            run(module)
-            complete(module)
-
-        spec.loader.exec_module = exec_module
-        return spec
+        load_late()
+        return complete_import(cls, name, path, target)
 
 
 def make_main():
@@ -126,7 +92,10 @@ def make_main():
         main.__cached__ = None
     else:
         main.__loader__ = sys.modules['_frozen_importlib'].BuiltinImporter
-        Late.install()
+        sys.meta_path.insert(0, Late)
+        if 'linecache' in sys.modules:
+            load_late()
+            complete_imported()
     sys.modules['__main__'] = main
     return main.__dict__
 
@@ -135,60 +104,21 @@ def make_code():
     with open(SOURCE, 'rb') as f:
         source = f.read()
     if b'\0' in source:
-        # compile() says ValueError here before 3.12.
-        line = source.count(b'\n', 0, source.index(b'\0')) + 1
-        raise SyntaxError('source code cannot contain null bytes',
-                          (NAME, line, None, None))
+        load_late()
+        refuse_null(source)
     return compile(source, NAME, 'exec', dont_inherit=True)
-
-
-def format_exception(kind, value, tb):
-    import traceback
-    text = traceback.format_exception(kind, value, tb)
-    if sys.version_info < (3, 12):
-        # Only the interpreter's own printer knows "Did you mean" there.
-        import io
-        saved, sys.stderr = sys.stderr, io.StringIO()
-        try:
-            sys.__excepthook__(kind, value, tb)
-            last = sys.stderr.getvalue().splitlines(True)[-1:]
-        finally:
-            sys.stderr = saved
-        if text and last and last[0].startswith(text[-1].rstrip('\n')):
-            text[-1] = last[0]
-    return ''.join(text)
-
-
-def clean_traceback(value):
-    # Drops our own frame. From 3.11 on a bare "raise" raises what the value
-    # holds. Older ones keep the traceback elsewhere, so the hook is told; and the
-    # interpreter's printer shows no source of names like "<code>" before 3.13.
-    clean = value.__traceback__ = value.__traceback__.tb_next
-    while clean and clean.tb_frame.f_globals is globals():
-        clean = value.__traceback__ = clean.tb_next
-    original = sys.excepthook
-    native = original is sys.__excepthook__
-
-    def excepthook(kind, exc, tb):
-        sys.excepthook = original
-        exc.__traceback__ = clean
-        if native and sys.stderr is not None and NAME != SOURCE:
-            try:
-                text = format_exception(kind, exc, clean)
-            except Exception:
-                return original(kind, exc, clean)
-            return sys.stderr.write(text)
-        return original(kind, exc, clean)
-
-    new = (3, 11) if NAME == SOURCE or not native else (3, 13)
-    if sys.version_info < new:
-        sys.excepthook = excepthook
 
 
 try:
     set_path()
     sys.argv[0] = ARGV0
     exec(make_code(), make_main())
+except SystemExit:
+    raise
 except BaseException as error:
-    clean_traceback(error)
+    try:
+        load_late()
+        clean_traceback(error)
+    except Exception:
+        pass  # no descriptor or memory left: one more frame is in the traceback
     raise

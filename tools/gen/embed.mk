@@ -1,7 +1,9 @@
-# The programs that start a snippet in its language, as data.
-LANG_INCS := $(patsubst runtime/lang/boot.%,$(B)/gen/boot_%.inc,$(wildcard runtime/lang/boot.*))
-GENERATED += $(LANG_INCS)
-
-$(B)/gen/boot_%.inc: runtime/lang/boot.% tools/gen/embed.sh
-	@mkdir -p $(@D)
-	tools/gen/embed.sh boot_$* $< > $@
+# The programs that start a snippet in its language, as data:
+# runtime/lang/boot.py becomes boot_py[] in $(B)/gen/boot_py.inc.
+define embed
+GENERATED += $(B)/gen/$(2).inc
+$(B)/gen/$(2).inc: $(1) tools/gen/embed.sh
+	@mkdir -p $$(@D)
+	$$(Q)tools/gen/embed.sh $(2) $$< > $$@
+endef
+$(foreach file,$(wildcard runtime/lang/*.*),$(eval $(call embed,$(file),$(subst .,_,$(notdir $(file))))))

@@ -17,4 +17,4 @@ $(B)/gen/gen_filters: $(GEN_FILTER_SRCS) $(B)/gen/syscalls.inc policy/seccomp.h 
 $(B)/gen/syscalls.inc $(B)/gen/filters.inc: $(B)/gen/%.inc: $(B)/gen/gen_%
 	$(Q)$< > $@
 
-EXTRA_LIBS_test_seccomp := -lseccomp
+EXTRA_LIBS_test_seccomp_diff := -lseccomp

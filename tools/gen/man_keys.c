@@ -31,7 +31,7 @@ static void put_sentence(FILE *out, const char *text)
 {
 	if (*text == '.' || *text == '\'')
 		fputs("\\&", out);
-	else if (*text)
+	else if (text[strcspn(text, " :")] == ' ') /* "disabled: ..." is a value's name */
 		putc(toupper((unsigned char)*text++), out);
 	for (; *text; text++) {
 		if (*text == '\\')
@@ -111,6 +111,10 @@ static void put_enforcers(FILE *out, const struct key *k)
 	if (k->by & BY_NOBODY) {
 		fputs("Not enforceable in this version: anything but the default is refused.\n",
 		      out);
+		return;
+	}
+	if (k->by == BY_CODE) {
+		fputs("Decided before the run.\n", out);
 		return;
 	}
 	fputs("Enforced by ", out);

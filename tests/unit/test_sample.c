@@ -1,0 +1,449 @@
+/*
+ * test_sample.c - memory, CPU time and processes of a box, seen through /proc
+ *
+ * A folder of plain files stands in for /proc where the answer must be exact; real
+ * children show that the kernel's own files are read right.
+ */
+#include "base/cleanup.h"
+#include "runtime/sample.h"
+
+#include <fcntl.h>
+#include <ftw.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+enum { MIB = 1 << 20 };
+
+/* --- a /proc made of plain files ------------------------------------------ */
+
+struct fake {
+	char path[64];
+	int fd;
+};
+
+static void fake_new(struct fake *f)
+{
+	strcpy(f->path, "/tmp/nsbox-test-proc-XXXXXX");
+	assert_non_null(mkdtemp(f->path));
+	f->fd = open(f->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_true(f->fd >= 0);
+}
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *ftw)
+{
+	(void)st;
+	(void)kind;
+	(void)ftw;
+	return remove(path);
+}
+
+static void fake_free(struct fake *f)
+{
+	close(f->fd);
+	assert_int_equal(nftw(f->path, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+static void put(struct fake *f, const char *path, const char *text)
+{
+	owned_fd int fd = openat(f->fd, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+}
+
+struct fake_process {
+	int pid, parent, threads;
+	char state;
+	const char *comm, *children; /* children NULL: no such file */
+	int pss_kb;		     /* -1: no smaps_rollup, 10 pages with 4 shared instead */
+	int ticks;		     /* each of utime, stime, cutime, cstime */
+};
+
+static void put_process(struct fake *f, const struct fake_process *p)
+{
+	char path[64], text[512];
+
+	snprintf(path, sizeof(path), "%d", p->pid);
+	assert_int_equal(mkdirat(f->fd, path, 0700), 0);
+	snprintf(path, sizeof(path), "%d/task", p->pid);
+	assert_int_equal(mkdirat(f->fd, path, 0700), 0);
+	snprintf(path, sizeof(path), "%d/task/%d", p->pid, p->pid);
+	assert_int_equal(mkdirat(f->fd, path, 0700), 0);
+	snprintf(path, sizeof(path), "%d/stat", p->pid);
+	snprintf(text, sizeof(text),
+		 "%d (%s) %c %d 1 1 0 -1 4194560 1 2 3 4 %d %d %d %d 20 0 %d 0 99 1000 20\n",
+		 p->pid, p->comm, p->state, p->parent, p->ticks, p->ticks, p->ticks, p->ticks,
+		 p->threads);
+	put(f, path, text);
+	snprintf(path, sizeof(path), "%d/statm", p->pid);
+	put(f, path, "100 10 4 1 0 5 0\n");
+	if (p->pss_kb >= 0) {
+		snprintf(path, sizeof(path), "%d/smaps_rollup", p->pid);
+		snprintf(text, sizeof(text),
+			 "5581-7ffd ---p 00000000 00:00 0    [rollup]\n"
+			 "Rss:            9999999 kB\nPss:            %7d kB\n"
+			 "Pss_Dirty:      8888888 kB\nSwapPss:        7777777 kB\n", p->pss_kb);
+		put(f, path, text);
+	}
+	if (p->children) {
+		snprintf(path, sizeof(path), "%d/task/%d/children", p->pid, p->pid);
+		put(f, path, p->children);
+	}
+}
+
+/* 100 is the box's init; 200 is a stranger that names 100 nowhere. */
+static const struct fake_process tree[] = {
+	{ 100, 50, 1, 'S', "init", "101 102 ", 10, 1 },
+	{ 101, 100, 1, 'R', "a) S 1 (b", "103 ", 20, 2 },
+	{ 102, 100, 1, 'Z', "gone", "", 999, 3 },
+	{ 103, 101, 3, 'S', "x y", "", -1, 4 },
+	{ 200, 1, 1, 'S', "stranger", "", 5000, 100 },
+};
+
+static void check_tree(const struct sample *s)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	assert_int_equal(s->processes, 4);
+	assert_int_equal(s->threads, 6);
+	assert_int_equal(s->memory_bytes, (10 + 20) * 1024 + (10 - 4) * page);
+	assert_int_equal(s->cpu_us, (1 + 2 + 3 + 4) * 4 * 10000); /* 100 ticks a second */
+}
+
+static void the_tree_below_init_is_summed_and_strangers_are_not(void **state)
+{
+	struct sample s;
+	struct fake f;
+
+	(void)state;
+	fake_new(&f);
+	for (size_t i = 0; i < ARRAY_SIZE(tree); i++)
+		put_process(&f, &tree[i]);
+	assert_int_equal(sysconf(_SC_CLK_TCK), 100);
+	assert_int_equal(sample_take(&s, f.fd, 100, 128), 0);
+	check_tree(&s);
+	assert_true(s.complete);
+	fake_free(&f);
+}
+
+static void without_children_files_the_parents_give_the_same_sum(void **state)
+{
+	struct sample s;
+	struct fake f;
+
+	(void)state;
+	fake_new(&f);
+	for (size_t i = 0; i < ARRAY_SIZE(tree); i++) {
+		struct fake_process p = tree[i];
+
+		p.children = NULL;
+		put_process(&f, &p);
+	}
+	put(&f, "cpuinfo", "not a process");
+	assert_int_equal(sample_take(&s, f.fd, 100, 128), 0);
+	check_tree(&s);
+	assert_true(s.complete);
+	fake_free(&f);
+}
+
+static void the_children_of_every_thread_are_found(void **state)
+{
+	struct sample s;
+	struct fake f;
+
+	(void)state;
+	fake_new(&f);
+	put_process(&f, &(struct fake_process){ 100, 1, 2, 'S', "i", "", 1, 0 });
+	put_process(&f, &(struct fake_process){ 101, 100, 1, 'S', "c", "", 2, 0 });
+	assert_int_equal(mkdirat(f.fd, "100/task/105", 0700), 0);
+	put(&f, "100/task/105/children", "101 ");
+	assert_int_equal(sample_take(&s, f.fd, 100, 128), 0);
+	assert_int_equal(s.processes, 2);
+	assert_int_equal(s.memory_bytes, 3 * 1024);
+	fake_free(&f);
+}
+
+/* Moved to another parent between two reads: listed twice, counted once. */
+static void a_process_that_is_listed_twice_counts_once(void **state)
+{
+	struct sample s;
+	struct fake f;
+
+	(void)state;
+	fake_new(&f);
+	put_process(&f, &(struct fake_process){ 100, 1, 1, 'S', "i", "101 102 ", 1, 0 });
+	put_process(&f, &(struct fake_process){ 101, 100, 1, 'S', "c", "102 ", 2, 0 });
+	put_process(&f, &(struct fake_process){ 102, 101, 1, 'S', "c", "", 4, 0 });
+	assert_int_equal(sample_take(&s, f.fd, 100, 128), 0);
+	assert_int_equal(s.processes, 3);
+	assert_int_equal(s.memory_bytes, 7 * 1024);
+	fake_free(&f);
+}
+
+static void a_pid_that_went_to_a_stranger_is_left_out(void **state)
+{
+	struct sample s;
+	struct fake f;
+
+	(void)state;
+	fake_new(&f);
+	put_process(&f, &(struct fake_process){ 100, 1, 1, 'S', "i", "101 ", 1, 0 });
+	put_process(&f, &(struct fake_process){ 101, 7, 1, 'S', "host", "", 4000, 0 });
+	assert_int_equal(sample_take(&s, f.fd, 100, 128), 0);
+	assert_int_equal(s.processes, 1);
+	assert_int_equal(s.memory_bytes, 1024);
+	assert_false(s.complete);
+	fake_free(&f);
+}
+
+static void a_process_that_ended_meanwhile_makes_the_sample_incomplete(void **state)
+{
+	struct sample s;
+	struct fake f;
+
+	(void)state;
+	fake_new(&f);
+	put_process(&f, &(struct fake_process){ 100, 1, 1, 'S', "i", "101 ", 1, 0 });
+	assert_int_equal(sample_take(&s, f.fd, 100, 128), 0);
+	assert_int_equal(s.processes, 1);
+	assert_false(s.complete);
+	fake_free(&f);
+}
+
+static void no_more_than_max_pids_are_looked_at(void **state)
+{
+	struct sample s;
+	struct fake f;
+
+	(void)state;
+	fake_new(&f);
+	for (size_t i = 0; i < ARRAY_SIZE(tree); i++)
+		put_process(&f, &tree[i]);
+	assert_int_equal(sample_take(&s, f.fd, 100, 2), 0);
+	assert_int_equal(s.processes, 2);
+	assert_false(s.complete);
+	fake_free(&f);
+}
+
+static void a_list_longer_than_the_buffer_is_read_whole(void **state)
+{
+	enum { N = 1500 };
+	char list[N * 6 + 1] = "";
+	struct sample s;
+	struct fake f;
+
+	(void)state;
+	fake_new(&f);
+	for (int i = 0; i < N; i++)
+		snprintf(list + strlen(list), 7, "%d ", 10000 + i);
+	put_process(&f, &(struct fake_process){ 100, 1, 1, 'S', "i", list, 1, 0 });
+	for (int i = 0; i < N; i++)
+		put_process(&f, &(struct fake_process){ 10000 + i, 100, 1, 'S', "c", "", 1, 0 });
+	assert_int_equal(sample_take(&s, f.fd, 100, 4000), 0);
+	assert_int_equal(s.processes, N + 1);
+	assert_true(s.complete);
+	fake_free(&f);
+}
+
+static void without_init_there_is_no_sample(void **state)
+{
+	struct sample s = { .processes = 77 };
+	struct fake f;
+
+	(void)state;
+	fake_new(&f);
+	assert_int_equal(sample_take(&s, f.fd, 100, 128), -1);
+	assert_int_equal(s.processes, 77); /* untouched */
+	fake_free(&f);
+}
+
+/* --- the kernel's /proc ----------------------------------------------------- */
+
+struct family {
+	pid_t pid;
+	int ready; /* here comes one byte from each that has its memory */
+};
+
+static void wait_killed(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+static void hold_memory(size_t bytes, int ready)
+{
+	char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		_exit(1);
+	memset(p, 1, bytes);
+	if (write(ready, "x", 1) != 1)
+		_exit(1);
+	for (;;)
+		pause();
+}
+
+/* A child with a child: 24 MiB and 40 MiB. No assertions: this also runs in a fork,
+ * where a failed one would go on with the next test. */
+static int family_start(struct family *f)
+{
+	int fds[2];
+	char c;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return -1;
+	f->ready = fds[0];
+	f->pid = fork();
+	if (f->pid < 0)
+		return -1;
+	if (!f->pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (fork())
+			hold_memory(24 * MIB, fds[1]);
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		hold_memory(40 * MIB, fds[1]);
+	}
+	close(fds[1]);
+	return read(f->ready, &c, 1) == 1 && read(f->ready, &c, 1) == 1 ? 0 : -1;
+}
+
+/* AddressSanitizer's own memory comes on top of what the children wrote. */
+#ifdef __SANITIZE_ADDRESS__
+enum { OVERHEAD = 64 * MIB };
+#else
+enum { OVERHEAD = 8 * MIB };
+#endif
+
+/* 0, or the number of the check that failed. */
+static int check_family(const struct family *f)
+{
+	owned_fd int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct sample s, self;
+
+	if (sample_take(&s, proc, f->pid, 128) < 0)
+		return 1;
+	if (s.processes != 2 || s.threads != 2 || !s.complete)
+		return 2;
+	if (s.memory_bytes < 64 * MIB || s.memory_bytes > 64 * MIB + OVERHEAD)
+		return 3;
+	/* control: the caller above them has one process more below it */
+	if (sample_take(&self, proc, getpid(), 128) < 0 || self.processes != 3)
+		return 4;
+	return self.memory_bytes > s.memory_bytes ? 0 : 5;
+}
+
+static int family_ok(void)
+{
+	struct family f = { .pid = -1, .ready = -1 };
+	int r = family_start(&f) < 0 ? 99 : check_family(&f);
+
+	if (f.pid > 0)
+		wait_killed(f.pid);
+	close(f.ready);
+	return r;
+}
+
+static void real_children_have_the_memory_they_wrote(void **state)
+{
+	(void)state;
+	assert_int_equal(family_ok(), 0);
+}
+
+/* unshare(CLONE_NEWPID) is for all later children of the caller, so the test does it
+ * in a process of its own. */
+static void a_pid_namespace_is_seen_from_outside(void **state)
+{
+	pid_t pid;
+	int status;
+
+	(void)state;
+	if (geteuid()) {
+		print_message("# SKIP: a pid namespace without a user namespace needs root\n");
+		skip();
+	}
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid)
+		_exit(unshare(CLONE_NEWPID) < 0 ? 98 : family_ok());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+static void burn(long ms)
+{
+	struct timespec t;
+
+	do
+		clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	while (t.tv_sec * 1000 + t.tv_nsec / 1000000 < ms);
+}
+
+/* Else a payload of many short processes would have all the CPU time it wants. */
+static void the_time_of_processes_that_ended_is_not_forgotten(void **state)
+{
+	owned_fd int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fds[2];
+	struct sample s;
+	char c;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (int i = 0; i < 4; i++) {
+			pid_t burner = fork();
+
+			if (!burner) {
+				burn(60);
+				_exit(0);
+			}
+			waitpid(burner, NULL, 0);
+		}
+		if (write(fds[1], "x", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(fds[1]);
+	assert_int_equal(read(fds[0], &c, 1), 1);
+	assert_int_equal(sample_take(&s, proc, pid, 128), 0);
+	assert_int_equal(s.processes, 1);
+	assert_in_range(s.cpu_us, 200000, 2000000);
+	wait_killed(pid);
+	close(fds[0]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_tree_below_init_is_summed_and_strangers_are_not),
+		cmocka_unit_test(without_children_files_the_parents_give_the_same_sum),
+		cmocka_unit_test(the_children_of_every_thread_are_found),
+		cmocka_unit_test(a_process_that_is_listed_twice_counts_once),
+		cmocka_unit_test(a_pid_that_went_to_a_stranger_is_left_out),
+		cmocka_unit_test(a_process_that_ended_meanwhile_makes_the_sample_incomplete),
+		cmocka_unit_test(no_more_than_max_pids_are_looked_at),
+		cmocka_unit_test(a_list_longer_than_the_buffer_is_read_whole),
+		cmocka_unit_test(without_init_there_is_no_sample),
+		cmocka_unit_test(real_children_have_the_memory_they_wrote),
+		cmocka_unit_test(a_pid_namespace_is_seen_from_outside),
+		cmocka_unit_test(the_time_of_processes_that_ended_is_not_forgotten),
+	};
+
+	alarm(60); /* a test that hangs is a failed one */
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
