@@ -67,7 +67,7 @@ def file_descriptors(tap):
 def address_space(tap):
     mib = 1 << 20
     starve(tap, "RLIMIT_AS", resource.RLIMIT_AS,
-           [mib // 2, mib, 2 * mib, 3 * mib, 4 * mib, 6 * mib, 8 * mib, 16 * mib, 64 * mib, 512 * mib])
+           [2 * mib, 3 * mib, 4 * mib, 6 * mib, 8 * mib, 16 * mib, 64 * mib, 512 * mib])
 
 
 def stack_and_data(tap):
