@@ -1,6 +1,7 @@
 # as: root user userns userns-root oldkernel
 """Bad input: one line with what, where and how to fix; 125; nothing run, nothing left."""
 
+import json
 import os
 import shutil
 import socket
@@ -178,6 +179,26 @@ def full_disk_for_artifacts(tap):
     tap.ok(b"nsbox: " in ran.err and b"big" in ran.err, "and the message names the file", ran)
 
 
+def with_json_an_error_is_one_object(tap):
+    host = Snapshot()
+    for args in (("--memroy", "1G"), ("--ro", "/no/such/source"), ("-p", "/no/such.json")):
+        ran = nsbox("run", "--json", *args, "--", "true")
+        what = f"--json {' '.join(args)}"
+        tap.equal(ran.rc, 125, f"{what}: 125", ran)
+        error = json.loads(ran.out)
+        tap.equal((error["schema"], error["exit_status"]), ("nsbox.error/1", 125), f"{what}: an error object", ran)
+        tap.ok(error["message"] and args[1].split("/")[-1].split(".")[0] in str(error) or args[0] in str(error),
+               f"{what}: it says what", ran)
+        tap.equal(ran.out.count(b"\n"), 1, f"{what}: one line on stdout", ran)
+    tap.equal(host.differences(0.5), [], "nothing is left")
+
+
+def an_early_error_is_always_told(tap):
+    """The word of a child that gives up must never be lost, however the processes race."""
+    told = {nsbox("run", "-w", "/no/such/folder", "--", "true").err for _ in range(300)}
+    tap.equal(len(told), 1, "300 times the same mistake is 300 times the same line", told)
+
+
 def stdin_at_an_error_is_untouched(tap):
     proc = subprocess.Popen(["/bin/sh", "-c", f"{NSBOX} run --no-such-flag -i -- cat 2>/dev/null; cat"],
                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ(), cwd=SCRATCH)
@@ -188,4 +209,5 @@ def stdin_at_an_error_is_untouched(tap):
 if __name__ == "__main__":
     become_reaper()
     run_tests([the_control_runs, each_bad_input_is_refused, no_command_and_no_verb, too_large,
-               an_unreadable_policy, full_disk_for_artifacts, stdin_at_an_error_is_untouched])
+               an_unreadable_policy, full_disk_for_artifacts, with_json_an_error_is_one_object,
+               an_early_error_is_always_told, stdin_at_an_error_is_untouched])

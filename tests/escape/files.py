@@ -166,7 +166,9 @@ def a_swapped_source_is_what_was_checked(tap):
     for _ in range(500):
         ran = nsbox("run", "--rw", f"{place}/sub:/w", "--", "ls", "/w")
         counts[ran.rc] = counts.get(ran.rc, 0) + 1
-        if ran.rc not in (0, 125) or (ran.rc == 0 and ran.text() != "mine"):
+        # covers of protected names may show next to it
+        if ran.rc not in (0, 125) or (ran.rc == 0 and not {"mine"} <= set(ran.text().split()) <=
+                                      {"mine", "lefthook.yml"}):
             hits.append(str(ran))
     tap.equal(swap.poll(), None, "E05 the swapping went on all the time")
     swap.kill()
