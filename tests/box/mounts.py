@@ -111,7 +111,7 @@ def environment(tap):
                "SHELL", "TMPDIR", "PWD", "SHLVL", "_", "OLDPWD", "LC_ALL", "PYTHONDONTWRITEBYTECODE",
                "MPLCONFIGDIR", "XDG_CACHE_HOME", "npm_config_cache", "NPM_CONFIG_CACHE", "PIP_CACHE_DIR",
                "PYTHONPYCACHEPREFIX", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "HOSTNAME",
-               "NPM_CONFIG_UPDATE_NOTIFIER", "NODE_OPTIONS", "PIP_DISABLE_PIP_VERSION_CHECK"}
+               "NPM_CONFIG_UPDATE_NOTIFIER", "npm_config_update_notifier", "NODE_OPTIONS", "PIP_DISABLE_PIP_VERSION_CHECK"}
     tap.equal(sorted(set(env) - allowed), [], "no other variable is", env)
     path = os.path.join(SCRATCH, "env.file")
     with open(path, "w", encoding="utf-8") as f:

@@ -29,11 +29,12 @@ def every_way_to_run_is_refused(tap):
         text = ran.err
         if "--json" in flags and ran.out:
             record = json.loads(ran.out)
-            tap.equal(record["verdict"], "setup_failed", f"{what}: a record says setup_failed", ran)
+            tap.equal((record["schema"], record["code"], record["exit_status"]),
+                      ("nsbox.error/1", "unsupported", 125), f"{what}: an error object says so", ran)
             text += ran.out
         else:
             tap.equal(ran.out, b"", f"{what}: nothing on stdout", ran)
-        tap.ok(b"user namespace" in text, f"{what}: says that it is user namespaces", ran)
+        tap.ok(b"user namespace" in text or b"CLONE_NEWUSER" in text, f"{what}: says that it is user namespaces", ran)
         tap.ok(any(word in text for word in (b"sysctl", b"max_user_namespaces", b"doctor",
                                              b"unprivileged_userns")), f"{what}: and what to do", ran)
         tap.equal(ran.err.count(b"\n"), 1 if ran.err else 0, f"{what}: in one line", ran)

@@ -166,7 +166,9 @@ def a_swapped_source_is_what_was_checked(tap):
     for _ in range(500):
         ran = nsbox("run", "--rw", f"{place}/sub:/w", "--", "ls", "/w")
         counts[ran.rc] = counts.get(ran.rc, 0) + 1
-        if ran.rc not in (0, 125) or (ran.rc == 0 and ran.text() != "mine"):
+        # covers of protected names may show next to it
+        if ran.rc not in (0, 125) or (ran.rc == 0 and not {"mine"} <= set(ran.text().split()) <=
+                                      {"mine", "lefthook.yml"}):
             hits.append(str(ran))
     tap.equal(swap.poll(), None, "E05 the swapping went on all the time")
     swap.kill()
@@ -223,7 +225,8 @@ def absent_names_cannot_be_made(tap):
         tap.ok(ran["verdict"] == "exited" and ran["exit_code"] != 0,
                f"E37 {name} cannot be made in a --rw folder", ran)
         tap.equal(tree(place), {}, f"E37 after the run nothing is left of {name}")
-    for act, want in (("write /w/.envrc evil", "errno=EROFS"), ("write /w/.mcp.json evil", "errno=EROFS"),
+    # emptying, not only opening: the mode of a cover may answer EACCES before the mount is asked
+    for act, want in (("open-trunc /w/.envrc", "errno=EROFS"), ("open-trunc /w/.mcp.json", "errno=EROFS"),
                       ("remove /w/.envrc", "errno=EBUSY"), ("rename /w/.envrc /w/x", "errno=EBUSY"),
                       ("folder /w/.git/hooks", "errno=EROFS"), ("create /w/.git/config", "errno=EROFS"),
                       ("rename /w/.git /w/x", "errno=EBUSY"), ("folder /w/.vscode", "errno=EEXIST"),
@@ -236,8 +239,8 @@ def absent_names_cannot_be_made(tap):
 
 PRESENT = {".git/config": "[core]\n", ".git/hooks/x": "x\n", ".envrc": "old\n", "code": "old\n"}
 CHANGES = (
-    (".git/config cannot be written", "write {p}/.git/config evil", "errno=EROFS"),
-    (".envrc cannot be written", "write {p}/.envrc evil", "errno=EROFS"),
+    (".git/config cannot be written", "open-trunc {p}/.git/config", "errno=EROFS"),
+    (".envrc cannot be written", "open-trunc {p}/.envrc", "errno=EROFS"),
     (".envrc cannot be removed", "remove {p}/.envrc", "errno=EBUSY"),
     (".envrc cannot be renamed away", "rename {p}/.envrc {p}/z", "errno=EBUSY"),
     ("nothing can be renamed onto .envrc", "rename {p}/code {p}/.envrc", "errno=EBUSY"),
@@ -256,6 +259,16 @@ def present_names_cannot_be_changed(tap):
         got, ran = boxed_attack(["--rw", f"{place}:/w"], *act.format(p="/w").split())
         tap.equal(got, want, f"E37 {title}", ran)
         tap.equal(tree(place), before, f"E37 {title}: the folder is as before")
+
+
+def protected_files_can_still_be_read(tap):
+    """A repository with umask 077 must work: protected is not hidden."""
+    place = folder("protect4", {".git/config": "[core]\n", "plain": "plain\n"})
+    for name in (".git/config", "plain"):
+        os.chmod(f"{place}/{name}", 0o600)
+    for name, text in ((".git/config", "[core]"), ("plain", "plain")):
+        got, ran = boxed_attack(["--rw", f"{place}:/w"], "read", f"/w/{name}")
+        tap.equal(got, text, f"E37 {name} of mode 0600 can be read in the box", ran)
 
 
 def the_parent_of_protected_names_cannot_be_swapped(tap):
@@ -388,7 +401,7 @@ if __name__ == "__main__":
                a_swapped_source_is_what_was_checked, no_cgroup_can_be_written,
                unix_sockets_in_binds, the_usual_sockets_are_not_there,
                absent_names_cannot_be_made, present_names_cannot_be_changed,
-               the_parent_of_protected_names_cannot_be_swapped,
+               protected_files_can_still_be_read, the_parent_of_protected_names_cannot_be_swapped,
                other_spellings_do_not_reach_an_ungranted_file, a_hidden_path_stays_hidden,
                the_boundary_does_not_follow_the_payload, locked_mount_flags_are_carried_over,
                every_mount_is_nosuid, setid_bits_cannot_be_left_behind,
