@@ -191,9 +191,13 @@ static int note_seen(struct walk *w, size_t offset, const struct key *k)
 	unsigned *line = &w->seen[k - policy_keys];
 
 	if (*line) {
-		text_fail(w->t, offset, w->err, "%s: %s is set already in line %u",
-			  w->path, k->name, *line);
-		return NSBOX_E_POLICY;
+		if (strcmp(w->path, k->name) == 0)
+			return text_fail(w->t, offset, w->err,
+					 "%s is set already in line %u",
+					 k->name, *line);
+		return text_fail(w->t, offset, w->err,
+				 "%s: its key %s is set already in line %u",
+				 w->path, k->name, *line);
 	}
 	text_place(w->t, offset, &w->place);
 	*line = w->place.line;
@@ -275,6 +279,22 @@ static size_t error_offset(const struct text *t, const json_error_t *e)
 	return at;
 }
 
+/* Where jansson's words are about its own flags or its own reading. */
+static const char *syntax_text(const json_error_t *e)
+{
+	switch (json_error_code(e)) {
+	case json_error_null_character:
+	case json_error_null_byte_in_key:
+		return "a string with \\u0000 in it";
+	case json_error_duplicate_key:
+		return "the same key twice";
+	case json_error_premature_end_of_input:
+		return "the text ends too early";
+	default:
+		return e->text;
+	}
+}
+
 static int parse(struct walk *w, const struct text *t)
 {
 	json_error_t e = { 0 };
@@ -283,7 +303,7 @@ static int parse(struct walk *w, const struct text *t)
 
 	if (!root)
 		return text_fail(t, error_offset(t, &e), w->err, "not JSON: %s",
-				 SHOWN(e.text));
+				 SHOWN(syntax_text(&e)));
 	skip_blanks(w, ' ');
 	if (json_is_object(root))
 		code = walk_object(w, root, 0);

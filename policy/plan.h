@@ -52,7 +52,7 @@
 	X(NNP,       "PR_SET_NO_NEW_PRIVS") \
 	X(LANDLOCK,  "restrict to the LANDLOCK_PATH rows collected so far; n = handled, m = scoped") \
 	X(LANDLOCK_PATH, "allow access n beneath src (absolute, in the box)") \
-	X(SECCOMP,   "load the BPF program in blob") \
+	X(SECCOMP,   "load the BPF program in blob; flags: SECCOMP_FILTER_FLAG_*") \
 	X(SEND_DIR,  "pass an O_PATH descriptor of src to the parent, tag n") \
 	X(PTY,       "make a pty of the box's devpts (n rows, m columns) for 0, 1, 2; pass its master") \
 	X(FDS,       "0, 1, 2 as given; 3 the handshake, 4 init; everything else closed")

@@ -27,8 +27,8 @@ int seccomp_compile(struct bpf *out, int level, const struct strlist *allow,
 
 /*
  * The second, stacked filter for the payload alone, so that init can still start
- * it: no new process (fork, vfork, clone without CLONE_THREAD -> EPERM), for
- * process.subprocesses = false. Level strict also implies it.
+ * it: no new process (fork, vfork, clone without CLONE_THREAD -> EPERM) and no
+ * memfd to execute (ENOSYS), for process.subprocesses = false. Level strict also implies it.
  */
 int seccomp_compile_no_fork(struct bpf *out, struct nsbox_error *err);
 

@@ -115,10 +115,10 @@ static void guardian_run(struct watch *w)
 		{ .fd = w->launcher, .events = POLLIN },
 	};
 
-	/* Own session: no Ctrl-C, no hang-up. A folder as cwd would stay busy. */
+	/* Own session: no Ctrl-C, no hang-up. A folder as cwd would stay busy; where even
+	 * "/" cannot be entered it stays so, which is better than no guardian. */
 	setsid();
-	if (chdir("/") < 0)
-		_exit(1);
+	syscall(SYS_chdir, "/");
 	prctl(PR_SET_NAME, "nsbox-guardian");
 	close_all_but(w);
 	for (;;) {

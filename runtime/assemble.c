@@ -18,9 +18,11 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/landlock.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -259,6 +261,21 @@ static void plan_after_pivot(struct plan_builder *b, const struct nsbox_run *run
 			.m = run->tty_cols ? run->tty_cols : 80);
 }
 
+/* A hard limit of the caller stays: raising it needs CAP_SYS_RESOURCE. */
+static void clip_rlimits(struct plan_builder *b)
+{
+	for (size_t i = 0; i < b->op_count; i++) {
+		struct op *op = &b->ops[i];
+		struct rlimit now;
+
+		if (op->kind != OP_RLIMIT || getrlimit((int)op->flags, &now) < 0 ||
+		    now.rlim_max == RLIM_INFINITY)
+			continue;
+		op->m = op->m < now.rlim_max ? op->m : now.rlim_max;
+		op->n = op->n < op->m ? op->n : op->m;
+	}
+}
+
 static int plan_limits(struct assembly *a, struct parts *w, struct nsbox_error *err)
 {
 	const struct cgroup_place *place = &w->host->place;
@@ -272,6 +289,7 @@ static int plan_limits(struct assembly *a, struct parts *w, struct nsbox_error *
 	PLAN_OP(&w->builder, .kind = OP_FDS, .stage = STAGE_limits);
 	if (r < 0)
 		return r;
+	clip_rlimits(&w->builder);
 	a->cgroup_row_count = 0;
 	if (place->fd < 0 || !(place->memory || place->pids || place->cpu))
 		return 0;
@@ -337,8 +355,10 @@ static int plan_seccomp(struct assembly *a, struct parts *w, struct nsbox_error 
 		insn = own.insn;
 		count = own.count;
 	}
+	/* audit: what the filter denies is written to the kernel's log as well. */
 	PLAN_OP(&w->builder, .kind = OP_SECCOMP, .stage = STAGE_lockdown, .blob = insn,
-		.blob_len = count * sizeof(*insn));
+		.blob_len = count * sizeof(*insn),
+		.flags = p->syscalls.level == LEVEL_AUDIT ? SECCOMP_FILTER_FLAG_LOG : 0);
 	bpf_free(&own);
 	if (p->process.subprocesses && p->syscalls.level != LEVEL_STRICT)
 		return 0;

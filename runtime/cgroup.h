@@ -6,6 +6,11 @@
  *   2. the same without cpu/memory/pids (hybrid hosts): kill, freeze, accounting
  *   3. none
  * A systemd user scope is asked for in a later version.
+ *
+ * The tree is <mount>/nsbox/ where the root of the hierarchy is visible and writable,
+ * else the cgroup that this process is in. There, "no internal processes" usually
+ * means rung 2: moving the caller into a leaf of its own would give it controllers,
+ * but a library does not move its caller.
  */
 #ifndef RUNTIME_CGROUP_H
 #define RUNTIME_CGROUP_H
@@ -20,22 +25,45 @@ struct cgroup_place {	/* found once per process, cheap to find */
 	char path[512];
 	bool memory, pids, cpu, io; /* controllers leaves get */
 	bool kill;	/* cgroup.kill is there */
-	char why[160];	/* "none": the reason, for doctor */
+	bool is_ours;	/* <mount>/nsbox, made by us: removed with its last user */
+	char why[160];	/* rung 2 and 3: what stood in the way, for doctor */
+	int os_errno;	/* and the kernel's word for it, or 0 */
 };
 /* Never fails: rung 3 is fd -1 with `why`. */
 void cgroup_find(struct cgroup_place *place);
+/* The same for doctor: enables nothing, leaves nothing, and is async-signal-safe.
+ * Controllers that cgroup_find() would have to enable first count as there. */
+void cgroup_look(struct cgroup_place *place);
 void cgroup_place_close(struct cgroup_place *place);
+
+/* How the place is found, apart, so that it can be tested without the mounts. */
+struct cgroup_mount {
+	char root[256], point[256];
+	bool is_writable;
+};
+/* One line of mountinfo (cut up in place). -1: not a cgroup2 mount. */
+int cgroup_parse_mount(char *line, struct cgroup_mount *out);
+/* <own path of /proc/self/cgroup> seen from the mount: "" is the mount's top.
+ * NULL: outside of what is mounted. */
+const char *cgroup_below_mount(const struct cgroup_mount *m, const char *own);
 
 struct cgroup {		/* one leaf */
 	int fd;		/* for CLONE_INTO_CGROUP; -1: none */
 	int place_fd;	/* borrowed from the place */
 	char name[64];	/* unique: "nsbox-<pid>-<n>"; never reused while it exists */
 };
-/* Make the leaf and write the rows, each read back: what the kernel rounded or
- * refused is an error with the file's name. */
+/*
+ * Make the leaf and write the rows, each read back: what the kernel rounded or
+ * refused is an error with the file's name. First removes leaves that a killed
+ * launcher left: unpopulated ones whose lock nobody holds.
+ */
 int cgroup_make(struct cgroup *c, const struct cgroup_place *place,
 		const struct cgroup_value *rows, size_t count,
 		struct nsbox_error *err);
+/* The parts of cgroup_make(). An empty leaf, locked for the life of c->fd: 0, or -1
+ * with errno, async-signal-safe. */
+int cgroup_leaf(struct cgroup *c, int place_fd);
+int cgroup_set(int leaf_fd, const struct cgroup_value *row, struct nsbox_error *err);
 int cgroup_join(const struct cgroup *c, int pid, struct nsbox_error *err);
 
 struct cgroup_usage {

@@ -16,6 +16,7 @@
  */
 #include "runtime/child.h"
 
+#include "policy/landlock.h"
 #include "runtime/kernel.h"
 #include "runtime/stage.h"
 #include "runtime/sys.h"
@@ -224,24 +225,26 @@ static long new_tmpfs(uint64_t bytes, uint64_t inodes, uint64_t mode, uint64_t m
 	return r;
 }
 
+/*
+ * What masks show: an empty folder and an empty file. The folder keeps its name (the
+ * kernel answers ENOENT, not EROFS, to mkdir in a removed one); the file need not.
+ */
+static const char empty_dir[] = "var/empty", empty_file[] = "var/.empty";
+
 static long make_mask_sources(const struct child_args *a)
 {
-	long r = sys(mkdirat, a->root_fd, ".empty", 0555);
+	long r = sys(mkdirat, a->root_fd, "var", 0755);
 	long fd;
 
+	if (r >= 0)
+		r = sys(mkdirat, a->root_fd, empty_dir, 0555);
 	if (r < 0)
 		return r;
-	fd = sys(openat, a->root_fd, ".empty-file", O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0444);
+	fd = sys(openat, a->root_fd, empty_file, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0444);
 	if (fd < 0)
 		return fd;
 	close_fd((int)fd);
 	return 0;
-}
-
-static void drop_mask_sources(const struct child_args *a)
-{
-	sys(unlinkat, a->root_fd, ".empty", AT_REMOVEDIR);
-	sys(unlinkat, a->root_fd, ".empty-file", 0);
 }
 
 /*
@@ -467,7 +470,7 @@ static long mask_tree(const struct child_args *a, bool is_dir)
 		.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
 			    MOUNT_ATTR_NOEXEC,
 	};
-	long tree = sys(open_tree, a->root_fd, is_dir ? ".empty" : ".empty-file",
+	long tree = sys(open_tree, a->root_fd, is_dir ? empty_dir : empty_file,
 			OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 	long r;
 
@@ -509,8 +512,8 @@ static long do_readonly(struct child_args *a, const struct op *op)
 
 	if (fd < 0)
 		return fd;
-	if (fd == a->root_fd) /* the last chance: masks stay mounted without their names */
-		drop_mask_sources(a);
+	if (fd == a->root_fd) /* the last chance: masks stay mounted without the name */
+		sys(unlinkat, a->root_fd, empty_file, 0);
 	r = restrict_tree((int)fd, op->flags | OP_RDONLY);
 	if (fd != a->root_fd)
 		close_fd((int)fd);
@@ -663,6 +666,7 @@ static long add_landlock_rule(const struct child_args *a, int ruleset, const str
 {
 	struct landlock_path_beneath_attr rule = { .allowed_access = row->n };
 	long fd = sys(openat, AT_FDCWD, src_of(a, row), O_PATH | O_CLOEXEC, 0);
+	struct stat st;
 	long r;
 
 	if (fd == -ENOENT && (row->flags & OP_OPTIONAL))
@@ -670,7 +674,12 @@ static long add_landlock_rule(const struct child_args *a, int ruleset, const str
 	if (fd < 0)
 		return fd;
 	rule.parent_fd = (int)fd;
-	r = sys(landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
+	r = sys(fstat, (int)fd, &st);
+	/* The kernel refuses rights of folders on a file with EINVAL. */
+	if (r >= 0 && !S_ISDIR(st.st_mode))
+		rule.allowed_access &= LANDLOCK_FILE_RIGHTS;
+	if (r >= 0)
+		r = sys(landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
 	close_fd((int)fd);
 	return r;
 }
@@ -702,7 +711,7 @@ static long do_seccomp(struct child_args *a, const struct op *op)
 		.filter = (struct sock_filter *)((uintptr_t)a->plan + op->blob),
 	};
 
-	return sys(seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog);
+	return sys(seccomp, SECCOMP_SET_MODE_FILTER, op->flags, &prog);
 }
 
 /* -------------------------------------------------------------- descriptors -- */

@@ -201,7 +201,19 @@ static bool is_name_length(size_t len)
 	return len > 0 && len <= 255;
 }
 
-/* Add an entry, in the place of one with the same name. */
+int environ_set(struct strlist *env, const char *entry)
+{
+	size_t n = name_length(entry);
+
+	for (size_t i = 0; i < env->n; i++)
+		if (strncmp(env->v[i], entry, n) == 0 &&
+		    name_length(env->v[i]) == n) {
+			strlist_remove(env, i);
+			break;
+		}
+	return strlist_add(env, entry);
+}
+
 static int put(struct strlist *l, const char *entry, struct nsbox_error *err)
 {
 	size_t n = name_length(entry);
@@ -212,12 +224,7 @@ static int put(struct strlist *l, const char *entry, struct nsbox_error *err)
 			       "the variable %.*s is longer than the 128 KiB that the kernel takes",
 			       n < 255 ? (int)n : 255, entry);
 	}
-	for (size_t i = 0; i < l->n; i++)
-		if (strncmp(l->v[i], entry, n + 1) == 0) {
-			strlist_remove(l, i);
-			break;
-		}
-	return strlist_add(l, entry) < 0 ? err_nomem(err) : 0;
+	return environ_set(l, entry) < 0 ? err_nomem(err) : 0;
 }
 
 static int put_pair(struct strlist *l, const char *name, const char *value,

@@ -24,6 +24,9 @@ int environ_build(struct strlist *out, const struct policy *p,
 		  const char *const *caller_env, const char *path,
 		  struct nsbox_error *err);
 
+/* Put NAME=VALUE in, in the place of one with the same name. -1: no memory. */
+int environ_set(struct strlist *env, const char *entry);
+
 /*
  * May env.inherit hand this on? Not what looks like a secret (by name, or a URL
  * with a password in it), and not what is only true outside the box (HOME, PATH,

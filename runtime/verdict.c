@@ -139,7 +139,9 @@ static void fill_usage(struct nsbox_result *r, const struct watch *w)
 	r->usage.memory_peak = e->cgroup.has_memory_peak ? e->cgroup.memory_peak
 			     : reaped > e->sampled_memory ? reaped : e->sampled_memory;
 	r->usage.has_memory_peak = r->usage.memory_peak != 0;
-	r->usage.pids_peak = e->cgroup.has_pids_peak ? e->cgroup.pids_peak : e->sampled_pids;
+	/* init is in the cgroup too, and is not the payload's. */
+	r->usage.pids_peak = e->cgroup.has_pids_peak && e->cgroup.pids_peak
+				     ? e->cgroup.pids_peak - 1 : e->sampled_pids;
 	r->usage.has_pids_peak = r->usage.pids_peak != 0;
 }
 

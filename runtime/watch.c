@@ -187,17 +187,18 @@ static void take_sample(struct watch *w, uint64_t now)
 	struct cgroup_usage use = { 0 };
 	struct sample s = { 0 };
 
-	if (proc < 0 || sample_take(&s, proc, w->live.pid, w->policy->limits.pids + 16) < 0)
+	if (proc < 0 || sample_take(&s, proc, w->live.pid, w->policy->limits.pids + 16) < 0 ||
+	    !s.processes)
 		return;
 	cgroup_read(&w->cgroup, &use);
 	if (s.memory_bytes > e->sampled_memory)
 		e->sampled_memory = s.memory_bytes;
-	if (s.processes > e->sampled_pids)
-		e->sampled_pids = s.processes;
+	if (s.processes - 1 > e->sampled_pids) /* without init */
+		e->sampled_pids = s.processes - 1;
 	if (is_userspace(w, ENF_MEMORY) && s.memory_bytes > w->policy->limits.memory)
 		watch_kill(w, KILL_MEMORY, s.memory_bytes);
 	check_cpu(w, use.has_cpu ? use.user_us + use.system_us : s.cpu_us, now);
-	check_pids(w, s.threads, now);
+	check_pids(w, s.threads - 1, now);
 }
 
 static void maybe_sample(struct watch *w, uint64_t now)

@@ -101,6 +101,8 @@ def refused(tap, argv, what, word, host, **how):
     if word:
         tap.ok(word.encode() in ran.err, f"{what}: the line names {word}", ran)
     tap.ok(not os.path.exists(MARK), f"{what}: nothing was run", ran)
+    if os.path.exists(MARK):
+        os.unlink(MARK)
     tap.equal(host.differences(0.5), [], f"{what}: nothing is left")
 
 

@@ -30,17 +30,23 @@ def planted():
 
 
 def programs_of_the_project_are_not_run(tap):
+    """An absolute entry of PATH is the caller's word, and a python3 there may be asked where
+    it lives; nothing else there is run, and a relative entry counts for nothing."""
     place, mark = planted()
     run(["/bin/sh", "-c", "nsbox-init; true"], env={"PATH": f"{place}:/usr/bin:/bin"}, cwd=place)
     tap.ok(os.path.exists(mark), "E41 without a box: a planted program is run")
-    for path in (f"{place}:/usr/bin:/bin", f".:{place}:/usr/bin:/bin", f":{place}"):
+    for path, asked in ((f"{place}:/usr/bin:/bin", {"python3"}), (".:/usr/bin:/bin", set()),
+                        (":/usr/bin:/bin", set()), ("planted/../../planted:/usr/bin:/bin", set())):
         if os.path.exists(mark):
             os.unlink(mark)
         ran = run([NSBOX, "run", "--", "/usr/bin/id", "-u"], env={"PATH": path}, cwd=place)
-        tap.equal((ran.rc, ran.text()), (0, "1000"), f"E41 PATH={path.replace(place, '$P')} works",
-                  ran)
-        tap.ok(not os.path.exists(mark), "E41 and runs none of the planted programs",
-               os.path.exists(mark) and open(mark, encoding="utf-8").read())
+        what = path.replace(place, "$P")
+        tap.equal((ran.rc, ran.text()), (0, "1000"), f"E41 PATH={what} works", ran)
+        marks = set()
+        if os.path.exists(mark):
+            with open(mark, encoding="utf-8") as f:
+                marks = {os.path.basename(line) for line in f.read().split()}
+        tap.ok(marks <= asked, f"E41 PATH={what} runs none of the planted programs", marks)
 
 
 def an_init_next_to_the_caller_is_not_used(tap):

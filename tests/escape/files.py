@@ -12,6 +12,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "harness"))
 from box import (AS, ATTACK, IN_BOX, NSBOX, SCRATCH, attack, attack_in_new_userns, box,  # noqa: E402
                  boxed_attack, environ, nsbox, run)
 from host import become_reaper, leftovers  # noqa: E402
+from rows import matches  # noqa: E402
 from tap import run_tests  # noqa: E402
 
 
@@ -119,21 +120,20 @@ def a_symlink_in_a_bind_target_does_not_lead_out(tap):
 
 
 SWAP = """
-import os, sys
-a, b, spot = sys.argv[1:4]
-os.symlink(b, spot + ".link")
+import ctypes, os, sys
+spot, other = sys.argv[1:3]
+libc = ctypes.CDLL(None, use_errno=True)
+os.symlink(other, spot + ".link")
 while True:
-    try:
-        os.rename(spot, a); os.rename(spot + ".link", spot)
-        os.rename(spot, spot + ".link"); os.rename(a, spot)
-    except OSError as e:
-        print(e); break
+    # RENAME_EXCHANGE: at every moment there is one or the other
+    if libc.syscall(316, -100, spot.encode(), -100, (spot + ".link").encode(), 2):
+        sys.exit(os.strerror(ctypes.get_errno()))
 """
 
 
 def swapping(spot, other):
     """A process that swaps @spot between a folder and a symlink to @other."""
-    return subprocess.Popen([sys.executable, "-c", SWAP, spot + ".real", other, spot],
+    return subprocess.Popen([sys.executable, "-c", SWAP, spot, other],
                             stdout=subprocess.DEVNULL, env=environ())
 
 
@@ -203,24 +203,35 @@ def unix_sockets_in_binds(tap):
 
 
 def the_usual_sockets_are_not_there(tap):
-    ran = box([], "sh", "-c", "find / -xdev -type s 2>/dev/null; ls -A /run /var/run 2>/dev/null")
+    ran = box([], "sh", "-c", "find / -xdev -type s 2>/dev/null; find /run/ /var/run/ -mindepth 1")
     tap.equal(ran["stdout"].strip(), "", "E13 no socket file and nothing of /run is visible", ran)
 
 
 # --- E37: files that the host would run later ---------------------------------
 
 HOST_RUNS = (".git/hooks/pre-commit", ".git/config", ".vscode/tasks.json", ".mcp.json",
-             ".claude/settings.json", ".envrc")
+             ".claude/settings.json", ".envrc", ".husky/pre-commit", ".npmrc", ".bashrc")
 
 
 def absent_names_cannot_be_made(tap):
     for name in HOST_RUNS:
+        script = f"mkdir -p $(dirname {{p}}/{name}) && echo evil > {{p}}/{name}"
         place = folder("protect")
-        ran = box(["--rw", f"{place}:/w"], "sh", "-c",
-                  f"mkdir -p $(dirname /w/{name}) && echo evil > /w/{name}; echo $? >&2")
-        tap.ok("Read-only file system" in ran["stderr"],
-               f"E37 {name} cannot be made in a --rw folder: EROFS", ran)
+        tap.equal(run(["sh", "-c", script.format(p=place)]).rc, 0, f"E37 without a box: {name} can be made")
+        place = folder("protect")
+        ran = box(["--rw", f"{place}:/w"], "sh", "-c", script.format(p="/w"))
+        tap.ok(ran["verdict"] == "exited" and ran["exit_code"] != 0,
+               f"E37 {name} cannot be made in a --rw folder", ran)
         tap.equal(tree(place), {}, f"E37 after the run nothing is left of {name}")
+    for act, want in (("write /w/.envrc evil", "errno=EROFS"), ("write /w/.mcp.json evil", "errno=EROFS"),
+                      ("remove /w/.envrc", "errno=EBUSY"), ("rename /w/.envrc /w/x", "errno=EBUSY"),
+                      ("folder /w/.git/hooks", "errno=EROFS"), ("create /w/.git/config", "errno=EROFS"),
+                      ("rename /w/.git /w/x", "errno=EBUSY"), ("folder /w/.vscode", "errno=EEXIST"),
+                      ("create /w/.vscode/tasks.json", "re:errno=E(NOTDIR|ROFS)")):
+        place = folder("protect")
+        got, ran = boxed_attack(["--rw", f"{place}:/w"], *act.split())
+        tap.ok(matches(got, want), f"E37 absent on the host, '{act}' answers {want}", f"{got}\n{ran}")
+        tap.equal(tree(place), {}, f"E37 '{act}' leaves nothing on the host")
 
 
 PRESENT = {".git/config": "[core]\n", ".git/hooks/x": "x\n", ".envrc": "old\n", "code": "old\n"}

@@ -104,7 +104,7 @@ def the_death_of_the_launcher_kills_the_box(tap):
     for number, what in ((signal.SIGKILL, "SIGKILL"), (signal.SIGTERM, "SIGTERM"),
                          (signal.SIGINT, "SIGINT"), (signal.SIGHUP, "SIGHUP")):
         proc = start("run", *WITH_ATTACK, "--", "sh", "-c",
-                     f"{IN_BOX} daemon 999; readlink /proc/self/ns/net /proc/self/ns/pid "
+                     f"{IN_BOX} daemon 999 >/dev/null; readlink /proc/self/ns/net /proc/self/ns/pid "
                      "/proc/self/ns/mnt; sleep 999", stdout=subprocess.PIPE)
         spaces = {proc.stdout.readline().decode().strip() for _ in range(3)}
         tap.ok(all(":[" in s for s in spaces), f"A20 {what}: the box runs", spaces)

@@ -11,7 +11,8 @@
 #include "base/cleanup.h"
 #include "runtime/environ.h"
 
-#define LIST(...) ((struct strlist){ .v = (char *[]){ __VA_ARGS__, NULL }, \
+#define LIST(...) ((struct strlist){ \
+	.v = (char **)(const char *const[]){ __VA_ARGS__, NULL }, \
 	.n = ARRAY_SIZE(((const char *const[]){ __VA_ARGS__ })) })
 #define ENV(...) (const char *const[]){ __VA_ARGS__, NULL }
 
@@ -215,6 +216,21 @@ static void what_execve_would_not_take_is_refused_by_name(void **state)
 	strlist_free(&many);
 }
 
+static void setting_replaces_the_variable_of_that_name_only(void **state)
+{
+	struct strlist l = { 0 };
+
+	(void)state;
+	assert_int_equal(environ_set(&l, "A=1"), 0);
+	assert_int_equal(environ_set(&l, "AB=2"), 0);
+	assert_int_equal(environ_set(&l, "A=3"), 0);
+	assert_int_equal(environ_set(&l, "A="), 0);
+	assert_int_equal(l.n, 2);
+	assert_string_equal(get(&l, "A"), "");
+	assert_string_equal(get(&l, "AB"), "2");
+	strlist_free(&l);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -224,6 +240,7 @@ int main(void)
 		cmocka_unit_test(secrets_are_inherited_only_when_asked_for_by_name),
 		cmocka_unit_test(names_that_look_secret_are_told_from_others),
 		cmocka_unit_test(entries_that_name_nothing_are_refused),
+		cmocka_unit_test(setting_replaces_the_variable_of_that_name_only),
 		cmocka_unit_test(what_execve_would_not_take_is_refused_by_name),
 	};
 

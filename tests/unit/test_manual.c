@@ -170,7 +170,7 @@ static void every_exported_function_is_in_libnsbox_3(void **state)
 /* "| mounts | child | promise |" in README.md, every row and in the order. */
 static void the_stages_of_the_readme_are_those_of_the_table(void **state)
 {
-	static const char *const sides[] = { "parent", "child", "init" };
+	static const char *const sides[] = { "launcher", "child", "init" };
 	char *text = page("README.md"), row[512];
 	const char *last = text;
 

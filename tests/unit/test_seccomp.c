@@ -362,6 +362,7 @@ static void the_second_filter_lets_threads_through_and_no_process(void **state)
 	assert_int_equal(answer_name(&b, "fork", NULL), E(EPERM));
 	assert_int_equal(answer_name(&b, "vfork", NULL), E(EPERM));
 	assert_int_equal(answer_name(&b, "clone3", NULL), E(ENOSYS));
+	assert_int_equal(answer_name(&b, "memfd_create", NULL), E(ENOSYS));
 	assert_int_equal(answer_name(&b, "clone", vfork), E(EPERM));
 	assert_int_equal(answer_name(&b, "clone", high), E(EPERM));
 	assert_int_equal(answer_name(&b, "clone", thread), ALLOWED);

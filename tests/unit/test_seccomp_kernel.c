@@ -248,7 +248,8 @@ static int forked(void)
 	return status_of(pid);
 }
 
-static int uname_call(void) { return outcome(syscall(SYS_getpgid, 0)); }
+static int memory_file(void) { return closed(memfd_create("x", MFD_CLOEXEC)); }
+static int own_group(void) { return outcome(syscall(SYS_getpgid, 0)); }
 
 /* --- tables -------------------------------------------------------------- */
 
@@ -291,6 +292,7 @@ static const struct act at_default[] = {
 	{ "socket NETLINK_KOBJECT_UEVENT", uevent_socket, EPROTONOSUPPORT },
 	{ "socket MPTCP", mptcp_socket, EPROTONOSUPPORT },
 	{ "socketpair datagram", datagram_pair, 0 },
+	{ "memfd_create", memory_file, 0 },
 	{ "TCP_ULP", tcp_ulp, ENOPROTOOPT },
 	{ "io_uring_setup", io_uring, ENOSYS },
 	{ "keyctl", keyctl_call, ENOSYS },
@@ -301,7 +303,7 @@ static const struct act at_default[] = {
 	{ "personality ADDR_NO_RANDOMIZE", personality_norandom, EPERM },
 	{ "a thread", a_thread, 0 },
 	{ "fork", forked, 0 },
-	{ "getpgid", uname_call, 0 },
+	{ "getpgid", own_group, 0 },
 };
 
 static const struct act at_strict[] = {
@@ -324,8 +326,9 @@ static const struct act without_fork[] = {
 	{ "fork", forked, EPERM },
 	{ "clone", plain_clone, EPERM },
 	{ "clone3", clone3_call, ENOSYS },
+	{ "memfd_create", memory_file, ENOSYS },
 	{ "a thread", a_thread, 0 },
-	{ "getpgid", uname_call, 0 },
+	{ "getpgid", own_group, 0 },
 };
 
 /* --- running ------------------------------------------------------------- */

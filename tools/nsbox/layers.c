@@ -112,9 +112,11 @@ static bool is_boundary(const char *dir)
 {
 	const char *home = getenv("HOME");
 	char git[PATH_MAX];
-	struct stat st;
+	struct stat st, at;
 
-	if (home && strcmp(dir, home) == 0)
+	/* By inode: getcwd(2) has no links in it, HOME may. */
+	if (home && stat(home, &at) == 0 && stat(*dir ? dir : "/", &st) == 0 &&
+	    at.st_dev == st.st_dev && at.st_ino == st.st_ino)
 		return true;
 	return snprintf(git, sizeof(git), "%s/.git", dir) >= (int)sizeof(git) ||
 	       lstat(git, &st) == 0;

@@ -22,7 +22,7 @@ const struct verb verbs[] = {
 	  "Print the policy that a run with these flags has, as JSON.", FOR_SHOW,
 	  verb_policy_show },
 	{ "policy check", "[FILE...]",
-	  "Say whether policy files are right; without FILE, whether this place's policy is.",
+	  "Check policy files; without FILE, the policy that holds here.",
 	  FOR_CHECK, verb_policy_check },
 	{ "policy explain", "[FLAGS] [--] [CMD [ARG...]]",
 	  "Print each stage of a run and the promise that holds after it.", FOR_EXPLAIN,

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "tools/nsbox/record.h"
@@ -69,39 +70,53 @@ int report_error(const struct args *a, const struct nsbox_error *err)
 
 /* --- for people ----------------------------------------------------------------- */
 
-static const char *remedy(enum nsbox_verdict verdict)
+static bool has_word(const char *reason, const char *word)
 {
-	static const struct { enum nsbox_verdict verdict; const char *text; } remedies[] = {
-		{ NSBOX_TIMED_OUT, "give it more with --timeout" },
-		{ NSBOX_OUT_OF_MEMORY, "give it more with --memory" },
-		{ NSBOX_PIDS_LIMIT, "allow more with --pids" },
-		{ NSBOX_DISK_LIMIT, "give it more with --disk or --tmpfs DEST:SIZE" },
-		{ NSBOX_OUTPUT_LIMIT, "allow more with --output-limit" },
-		{ NSBOX_DENIED, "if it needs that, allow it by name with --set "
-				"syscalls.allow=NAME" },
+	size_t len = strlen(word);
+
+	return reason && strncmp(reason, word, len) == 0 && reason[len] == ':';
+}
+
+static const char *remedy(enum nsbox_verdict verdict, const char *reason)
+{
+	static const struct { enum nsbox_verdict verdict; const char *word, *text; } remedies[] = {
+		{ NSBOX_TIMED_OUT, "cpu_time", "give it more with --cpu-time" },
+		{ NSBOX_TIMED_OUT, NULL, "give it more with --timeout" },
+		{ NSBOX_OUT_OF_MEMORY, NULL, "give it more with --memory" },
+		{ NSBOX_PIDS_LIMIT, NULL, "allow more with --pids" },
+		{ NSBOX_DISK_LIMIT, NULL, "give it more with --disk or --tmpfs DEST:SIZE" },
+		{ NSBOX_OUTPUT_LIMIT, NULL, "allow more with --output-limit" },
+		{ NSBOX_DENIED, NULL, "if it needs that, allow it by name with --set "
+				      "syscalls.allow=NAME" },
 	};
 
 	for (size_t i = 0; i < CLI_COUNT(remedies); i++) {
-		if (remedies[i].verdict == verdict)
+		if (remedies[i].verdict == verdict &&
+		    (!remedies[i].word || has_word(reason, remedies[i].word)))
 			return remedies[i].text;
 	}
 	return NULL;
 }
 
+/*
+ * A reason is a machine word and a sentence. Behind a verdict the sentence is
+ * enough; of a program that "exited" (126, 127) the word says what was wrong.
+ */
 static void say_verdict(const struct nsbox_result *res)
 {
 	enum nsbox_verdict verdict = nsbox_result_verdict(res);
 	const char *reason = nsbox_result_reason(res);
-	const char *help = remedy(verdict);
+	const char *sentence = reason ? strstr(reason, ": ") : NULL;
+	const char *help = remedy(verdict, reason);
 	int signo = nsbox_result_signal(res);
 
-	if (verdict == NSBOX_EXITED && !reason)
-		return;
-	if (!reason && verdict == NSBOX_SIGNALED)
+	if (verdict == NSBOX_EXITED && reason)
+		say("%s", reason);
+	else if (verdict == NSBOX_SIGNALED && (!reason || has_word(reason, "signal")))
 		say("signaled: the program died of signal %d (%s)", signo, strsignal(signo));
-	else
-		say("%s%s%s%s%s", nsbox_result_verdict_name(res), reason ? ": " : "",
-		    reason ? reason : "", help ? "; " : "", help ? help : "");
+	else if (verdict != NSBOX_EXITED)
+		say("%s%s%s%s", nsbox_result_verdict_name(res), sentence ? sentence : "",
+		    help ? "; " : "", help ? help : "");
 }
 
 static void say_truncation(const char *json, const char *stream)

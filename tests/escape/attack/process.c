@@ -210,6 +210,12 @@ static int send_rights(char **arg)
 	return answer(sendmsg((int)number(arg[0]), &msg, MSG_DONTWAIT));
 }
 
+static int hold(char **arg)
+{
+	sleep((unsigned)number(arg[0]));
+	return 0;
+}
+
 static int limit(char **arg)
 {
 	struct rlimit r;
@@ -269,6 +275,7 @@ const struct attack process_attacks[] = {
 	{ "burn",	0, burn,	   "CPU time, for ever" },
 	{ "recv-rights", 1, receive_rights, "FD" },
 	{ "send-rights", 1, send_rights,   "FD" },
+	{ "hold",	1, hold,	   "SECONDS: stay" },
 	{ "limit",	1, limit,	   "RESOURCE: soft hard" },
 	{ "raise-limit", 1, raise_limit,   "RESOURCE to infinity" },
 	{ "die",	1, crash,	   "SIGNAL" },
