@@ -8,6 +8,7 @@ calls itself; other boxes on the same host do not disturb.
 import ctypes
 import glob
 import os
+import re
 import time
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -80,9 +81,14 @@ def kill_leftovers():
 
 
 def cgroup_folders():
+    """Groups of boxes whose launcher (the number in the name) is dead. The empty parent
+    that all boxes share does not count, nor do boxes of others that run meanwhile."""
     found = set()
     for root, dirs, _ in os.walk("/sys/fs/cgroup"):
-        found.update(os.path.join(root, d) for d in dirs if "nsbox" in d)
+        for name in dirs:
+            match = re.fullmatch(r"nsbox-(\d+)-.*", name)
+            if match and not os.path.exists(f"/proc/{match[1]}"):
+                found.add(os.path.join(root, name))
     return found
 
 
