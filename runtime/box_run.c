@@ -200,6 +200,8 @@ int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_e
 	struct watch *w = watch_new(box, err);
 	int r;
 
+	/* The clock that file systems stamp with: it lags behind the exact one. */
+	clock_gettime(CLOCK_REALTIME_COARSE, &box->started);
 	if (!w)
 		return NSBOX_E_NOMEM;
 	r = w->epoll < 0 || w->timer < 0 ? NSBOX_E_SYSTEM
@@ -251,7 +253,9 @@ static int fill_common(struct nsbox_result *r, const struct nsbox_box *box,
 	r->tier = strdup("local");
 	r->working_directory = strdup(box->plan.view.workdir ? box->plan.view.workdir : "/");
 	r->setup_us = box->setup_us;
-	return r->tier && r->working_directory ? 0 : err_nomem(err);
+	if (!r->tier || !r->working_directory || strlist_copy(&r->notes, &box->plan.view.notes) < 0)
+		return err_nomem(err);
+	return 0;
 }
 
 static int fill_artifacts(struct nsbox_result *r, const struct nsbox_box *box,
@@ -259,14 +263,18 @@ static int fill_artifacts(struct nsbox_result *r, const struct nsbox_box *box,
 {
 	const struct policy *p = &box->policy;
 	bool ok = r->verdict == NSBOX_EXITED && r->exit_code == 0;
+	const struct artifacts_request req = {
+		.work_fd = box->watch->live.work_fd, .host_dir = box->artifacts_dir, .policy = p,
+		.owner_uid = box->host.id.caller_uid, .owner_gid = box->host.id.caller_gid,
+		.since = box->started,
+	};
 
 	if (!box->artifacts_dir || p->artifacts.collect == COLLECT_NEVER ||
 	    (p->artifacts.collect == COLLECT_ON_SUCCESS && !ok))
 		return 0;
-	if (box->watch->live.work_fd < 0)
+	if (req.work_fd < 0)
 		return err_set(err, NSBOX_E_SETUP, "the box passed no work folder");
-	return artifacts_collect(&r->artifacts, box->watch->live.work_fd, box->artifacts_dir, p,
-				 box->host.id.caller_uid, box->host.id.caller_gid, err);
+	return artifacts_collect_since(&r->artifacts, &req, err);
 }
 
 static int result_of_run(struct nsbox_box *box, struct nsbox_result **out,

@@ -437,6 +437,7 @@ static int run_stages(const struct launch_request *r, struct child_args *a, stru
 	fault_watch(a);
 	if (code >= 0)
 		code = await_running(r, l, failed_op, err);
+	fault_parent(STAGE_init);
 	fault_parent(STAGE_exec);
 	if (code < 0 && err && !err->stage[0])
 		err_stage(err, stage_name(a->stage)); /* how far it came, from shared memory */
@@ -476,6 +477,7 @@ int launch(struct live *out, const struct launch_request *r, int *failed_op,
 
 	*failed_op = -1;
 	fault_arm(&a);
+	fault_parent(STAGE_prepare);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_sys(err, "make the handshake's socket pair");
 	stack = new_stack();

@@ -363,6 +363,7 @@ static int add_source(struct watch *w, int fd, int *key)
 int watch_begin(struct watch *w, uint64_t timeout_us, struct nsbox_error *err)
 {
 	w->started_us = now_us();
+	w->timeout_us = timeout_us;
 	w->deadline_us = w->started_us + timeout_us;
 	w->next_sample_us = needs_samples(w) ? w->started_us + SAMPLE_US : 0;
 	if (add_source(w, w->timer, &w->timer) < 0 ||
