@@ -345,6 +345,10 @@ static int receive(int sock, struct packet *p, struct nsbox_error *err)
 		return err_set(err, NSBOX_E_SETUP, "no answer from the child within %d s",
 			       SETUP_DEADLINE_MS / 1000);
 	p->len = ready < 0 ? -1 : recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	/* ECONNRESET: the child died with a message of ours unread; its own last word is
+	 * still there, behind that error. */
+	if (p->len < 0 && ready > 0 && errno == ECONNRESET)
+		p->len = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	if (p->len < 0 && errno != ECONNRESET)
 		return err_sys(err, "hear from the child");
 	if (p->len < (ssize_t)sizeof(p->head) || p->head.magic != WIRE_MAGIC)

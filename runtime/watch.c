@@ -241,6 +241,9 @@ static void hear_init(struct watch *w)
 	struct wire_exit msg;
 	ssize_t n = recv(w->live.sock, &msg, sizeof(msg), MSG_DONTWAIT);
 
+	/* init died with a message of ours unread: its last word is behind that error. */
+	if (n < 0 && errno == ECONNRESET)
+		n = recv(w->live.sock, &msg, sizeof(msg), MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n == (ssize_t)sizeof(msg) && msg.head.magic == WIRE_MAGIC &&
