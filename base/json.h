@@ -16,8 +16,10 @@ struct json {
 };
 #define JSON_INIT(buffer) { .out = (buffer) }
 
-void json_object(struct json *j);
-void json_array(struct json *j);
+/* jansson has functions of these names: a program that links both libraries must
+ * get the right one, so ours have linker names of their own. */
+void json_object(struct json *j) __asm__("nsbox_json_object");
+void json_array(struct json *j) __asm__("nsbox_json_array");
 void json_end(struct json *j, char closer);	/* '}' or ']' */
 void json_key(struct json *j, const char *key);
 void json_str(struct json *j, const char *s);	/* NULL: null */
@@ -26,7 +28,7 @@ void json_int(struct json *j, int64_t v);
 void json_uint(struct json *j, uint64_t v);
 void json_ms(struct json *j, uint64_t microseconds);	/* 12345 -> 12.345 */
 void json_bool(struct json *j, bool v);
-void json_null(struct json *j);
+void json_null(struct json *j) __asm__("nsbox_json_null");
 void json_raw(struct json *j, const char *text);	/* already JSON */
 
 /* key and value in one call */

@@ -16,11 +16,22 @@
  */
 struct landlock_request {
 	int abi;
-	const struct strlist *writable;	/* absolute folders in the box */
+	const struct strlist *writable;	/* absolute places in the box, /tmp and
+					   /dev/shm among them */
 	const struct strlist *exec_only; /* process.subprocesses=false: the files that
-					    may be executed; NULL: all beneath "/" */
+					    may be executed, their ELF and #!
+					    interpreters among them (the kernel opens
+					    those for execution as well); NULL: all
+					    beneath "/" and the writable places */
 	unsigned stage;
 };
+
+/*
+ * The rights a rule may carry on a path that is not a folder. landlock_add_rule()
+ * refuses the others with EINVAL, so whoever adds a row masks it after looking.
+ */
+#define LANDLOCK_FILE_RIGHTS 0xc007u
+
 int landlock_compile(struct plan_builder *b, const struct landlock_request *r,
 		     struct nsbox_error *err);
 

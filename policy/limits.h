@@ -24,6 +24,8 @@ struct cgroup_value {
 	char value[64];		/* "67108864" */
 	const char *key;	/* the policy key it makes true */
 };
+#define LIMITS_CGROUP_ROWS 6
+
 /* Rows to write, in order. Returns how many (<= max), or a negative code. */
 int limits_compile_cgroup(struct cgroup_value *rows, size_t max,
 			  const struct policy *p, struct nsbox_error *err);

@@ -48,13 +48,14 @@
 	X(UMASK,     "umask n") \
 	X(RLIMIT,    "setrlimit resource flags: soft n, hard m") \
 	X(NICE,      "setpriority n") \
-	X(DUMPABLE,  "PR_SET_DUMPABLE 0") \
 	X(DROPCAPS,  "empty bounding, ambient, inheritable, permitted, effective") \
 	X(NNP,       "PR_SET_NO_NEW_PRIVS") \
 	X(LANDLOCK,  "restrict to the LANDLOCK_PATH rows collected so far; n = handled, m = scoped") \
 	X(LANDLOCK_PATH, "allow access n beneath src (absolute, in the box)") \
-	X(SECCOMP,   "load the BPF program in blob") \
-	X(SEND_DIR,  "pass an O_PATH descriptor of src to the parent, tag n")
+	X(SECCOMP,   "load the BPF program in blob; flags: SECCOMP_FILTER_FLAG_*") \
+	X(SEND_DIR,  "pass an O_PATH descriptor of src to the parent, tag n") \
+	X(PTY,       "make a pty of the box's devpts (n rows, m columns) for 0, 1, 2; pass its master") \
+	X(FDS,       "0, 1, 2 as given; 3 the handshake, 4 init; everything else closed")
 
 enum op_kind {
 #define X(name, help) OP_##name,

@@ -123,7 +123,8 @@ struct key {
 	const char *name;	/* "limits.memory" */
 	enum key_type type;
 	size_t field;		/* offsetof(struct policy, ...) */
-	const char *preset;	/* default, as text; NULL: unset or empty list */
+	const char *preset;	/* default, as text, a list one item a line; NULL:
+				   unset or an empty list */
 	uint64_t min, max;	/* of KEY_SIZE, KEY_TIME, KEY_SHARE, KEY_COUNT */
 	const char *const *choices; /* KEY_CHOICE, NULL-terminated */
 	const char *flag;	/* "--memory" or NULL */
@@ -133,6 +134,10 @@ struct key {
 	enum { TIGHTER_LOWER, TIGHTER_FALSE, TIGHTER_FEWER, TIGHTER_MORE,
 	       TIGHTER_FIRST, TIGHTER_LAST, TIGHTER_FIXED } tighter;
 	const char *help;	/* one line, unit included */
+	bool zero_is_all;	/* 0 or an empty list lifts the limit, so that it is
+				   the loosest value, not the tightest */
+	size_t also;		/* a shorthand: sets this field as well; 0: an
+				   ordinary key (offset 0 is fs.read's) */
 };
 extern const struct key policy_keys[];
 extern const size_t policy_key_count;
@@ -149,14 +154,30 @@ int policy_copy(struct policy *to, const struct policy *from,
 		struct nsbox_error *err);
 
 /*
- * Set one key from text. Also takes mellea's CapabilityPolicy names (aliases.c:
- * "network_access", "filesystem_read_roots", ...) and Bud's `type`.
+ * The one rule for PATH[:DEST] (fs.read, fs.write): DEST begins at the last
+ * ":/". Returns the length of PATH; *dest is NULL without DEST, which means the
+ * same place. fs.hidden and other plain paths have no DEST.
+ */
+size_t policy_split_bind(const char *entry, const char **dest);
+/* DEST[:SIZE] (fs.tmpfs): the length of DEST and *size (0: none given), or -1
+ * when SIZE is malformed or below one page. */
+long policy_split_tmpfs(const char *entry, uint64_t *size);
+
+/*
+ * Set one key from text. Adding an item that a list has is not an error and adds
+ * nothing; in env.set a later NAME=VALUE replaces an earlier one. "extends" puts
+ * the settings of a built-in profile on top of what is there. Also takes mellea's
+ * CapabilityPolicy names (aliases.c: "network_access", "filesystem_read_roots",
+ * ...) and Bud's `type`.
  * NSBOX_E_POLICY: unknown key (with a suggestion), malformed or out of range.
  */
 int policy_set(struct policy *p, const char *key, const char *value,
 	       struct nsbox_error *err);
 
-/* The value as text that policy_set() takes back. Lists: one item a call. */
+/*
+ * The value as text that policy_set() takes back; of a list one item a line (an
+ * item a call), of an unset nullable list or string "null".
+ */
 int policy_get(const struct policy *p, const struct key *key, struct buf *out);
 
 /* Does a field differ from the default of the table? */
@@ -188,8 +209,13 @@ struct settings {
 	struct setting *v;
 	size_t n;
 };
+struct origin {
+	const char *file; /* borrowed, as in struct setting */
+	unsigned line, column;
+};
+/* @from NULL: from no file. 0, or -1 (no memory). */
 int settings_add(struct settings *s, const char *key, const char *value,
-		 const char *file, unsigned line, unsigned column);
+		 const struct origin *from);
 void settings_free(struct settings *s);
 
 /*

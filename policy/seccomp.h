@@ -5,7 +5,7 @@
  * come from a table that tools/gen makes with libseccomp when nsbox is built.
  * The program is a few range checks over the number, then argument checks for
  * the conditional calls. Filters of the built-in levels are made at build time
- * (build/gen/filters.c) and must equal what seccomp_compile() gives (a test).
+ * (build/gen/filters.inc) and must equal what seccomp_compile() gives (a test).
  */
 #ifndef POLICY_SECCOMP_H
 #define POLICY_SECCOMP_H
@@ -27,8 +27,8 @@ int seccomp_compile(struct bpf *out, int level, const struct strlist *allow,
 
 /*
  * The second, stacked filter for the payload alone, so that init can still start
- * it: no new process (fork, vfork, clone without CLONE_THREAD -> EPERM), for
- * process.subprocesses = false. Level strict also implies it.
+ * it: no new process (fork, vfork, clone without CLONE_THREAD -> EPERM) and no
+ * memfd to execute (ENOSYS), for process.subprocesses = false. Level strict also implies it.
  */
 int seccomp_compile_no_fork(struct bpf *out, struct nsbox_error *err);
 
@@ -39,6 +39,9 @@ const struct sock_filter *seccomp_builtin(int level, size_t *count);
 int syscall_number(const char *name);
 const char *syscall_name(int number);
 const char *syscall_nearest(const char *name);
+
+/* Would the kernel take it: known instructions, jumps inside, ends with a return? */
+bool bpf_is_valid(const struct sock_filter *insn, size_t count);
 
 /*
  * What a program answers (a plain interpreter of classic BPF, for tests and for

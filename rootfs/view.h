@@ -33,11 +33,20 @@ struct view_extra {
 	const char *src, *dst;	/* host path, absolute path in the box */
 };
 
+/* A file that nsbox itself puts into the box (the boot program of a language). */
+struct view_file {
+	const char *dst;	/* absolute path in the box; mode 0444 */
+	const void *data;
+	size_t len;
+};
+
 struct view_request {
 	const struct policy *policy;
 	const struct interp *const *interps; /* made visible; NULL-terminated */
 	const struct view_extra *extras;
 	size_t extra_count;
+	const struct view_file *files;
+	size_t file_count;
 	const char *caller_cwd;	/* absolute */
 	const char *cwd;	/* asked for (--workdir), or NULL */
 	bool privileged;
@@ -45,6 +54,7 @@ struct view_request {
 	gid_t owner_gid;
 	enum proc_rung proc;
 	unsigned stage;		/* STAGE_mounts, for the operations */
+	bool look_only;		/* dry run: no placeholder is made on the host */
 };
 
 /* A detached tree that must be idmapped once the box's ids are known. */
@@ -61,6 +71,7 @@ struct view {
 	char *workdir;		  /* absolute, in the box */
 	char *path;		  /* PATH for the box */
 	struct protect *protect;  /* placeholders to remove afterwards; may be NULL */
+	struct strlist notes;	  /* one sentence each: what the caller should know */
 };
 
 /*

@@ -76,7 +76,7 @@ struct probe {
 };
 
 /* Never fails: what went wrong is in the report. Leaves nothing behind. */
-void probe_run(const struct probe *p, struct probe_report *out);
+void doctor_child(const struct probe *p, struct probe_report *out);
 
 /* Between clone and _exit: start a child of the probe in new namespaces, with ids
  * mapped and taken. In the child: 0, with r->failed if it could not take them; in the

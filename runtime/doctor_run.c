@@ -216,7 +216,7 @@ static void fail(struct probe_report *out, int step, int os_errno)
 	out->os_errno = os_errno;
 }
 
-void probe_run(const struct probe *p, struct probe_report *out)
+void doctor_child(const struct probe *p, struct probe_report *out)
 {
 	sigset_t all, old;
 	int fds[2], step;

@@ -1,0 +1,323 @@
+/*
+ * Does the whole make sense? Contradictions, names that are none, and openings that this version cannot enforce.
+ *
+ * Pure: looks at text, never at the host. Must refuse what it is not sure of.
+ */
+#include "policy/value.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+#define CHECK_ARGS const struct policy *p, struct nsbox_error *err
+
+/* --- network ---------------------------------------------------------------- */
+
+static bool is_cidr(const char *text)
+{
+	char address[64], *slash;
+	unsigned char raw[16];
+	size_t len = strlen(text);
+	unsigned long bits = 0;
+	int family;
+
+	if (len >= sizeof(address))
+		return false;
+	memcpy(address, text, len + 1);
+	slash = strchr(address, '/');
+	if (slash)
+		*slash++ = '\0';
+	family = strchr(address, ':') ? AF_INET6 : AF_INET;
+	if (inet_pton(family, address, raw) != 1)
+		return false;
+	if (!slash)
+		return true;
+	if (!*slash || strlen(slash) > 3 || slash[strspn(slash, "0123456789")])
+		return false;
+	for (; *slash; slash++)
+		bits = bits * 10 + (unsigned long)(*slash - '0');
+	return bits <= (family == AF_INET ? 32 : 128);
+}
+
+static int check_private(CHECK_ARGS)
+{
+	for (size_t i = 0; i < p->net.allow_private.n; i++) {
+		const char *entry = p->net.allow_private.v[i];
+
+		if (is_cidr(entry))
+			continue;
+		err_set(err, NSBOX_E_POLICY,
+			"net.allow_private: \"%s\" is not an address or CIDR",
+			SHOWN(entry));
+		err_hint(err, "names are resolved first, so only addresses count here: 10.0.0.0/8");
+		return NSBOX_E_POLICY;
+	}
+	return 0;
+}
+
+static int check_destinations(CHECK_ARGS)
+{
+	static const char allowed[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+		"0123456789.-_*:/[]";
+	const struct { const char *key; const struct strlist *list; } lists[] = {
+		{ "net.allow_out", &p->net.allow_out },
+		{ "net.deny_out", &p->net.deny_out },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
+		for (size_t j = 0; j < lists[i].list->n; j++) {
+			const char *entry = lists[i].list->v[j];
+
+			if (strlen(entry) <= 300 &&
+			    !entry[strspn(entry, allowed)])
+				continue;
+			err_set(err, NSBOX_E_POLICY,
+				"%s: \"%s\" is not a destination",
+				lists[i].key, SHOWN(entry));
+			err_hint(err, "a name, an address, a CIDR or ALL_TRAFFIC, each with :PORT if wanted");
+			return NSBOX_E_POLICY;
+		}
+	return 0;
+}
+
+/* An opening list that opens nothing is what somebody meant to work. */
+static int check_openings(CHECK_ARGS)
+{
+	const char *key = p->net.allow_out.n	     ? "net.allow_out" :
+			  p->net.allow_private.n ? "net.allow_private" :
+						   NULL;
+
+	if (p->net.mode != NET_DISABLED || !key)
+		return 0;
+	err_set(err, NSBOX_E_POLICY,
+		"%s is given, but net.mode is disabled: nothing can be reached",
+		key);
+	err_hint(err, "drop it, or ask for --net filtered");
+	return NSBOX_E_POLICY;
+}
+
+/* --- environment, calls, devices -------------------------------------------- */
+
+static bool is_variable(const char *name, size_t len)
+{
+	if (!len || (name[0] >= '0' && name[0] <= '9'))
+		return false;
+	for (size_t i = 0; i < len; i++) {
+		char c = name[i];
+
+		if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+		      (c >= '0' && c <= '9') || c == '_'))
+			return false;
+	}
+	return true;
+}
+
+/* LD_PRELOAD and friends are fine: they act inside the box, on code that nobody
+ * trusts anyway. The value is never shown: it may be a secret. */
+static int check_environment(CHECK_ARGS)
+{
+	for (size_t i = 0; i < p->env.set.n; i++) {
+		const char *item = p->env.set.v[i];
+		size_t len = strcspn(item, "=");
+
+		if (item[len] && is_variable(item, len))
+			continue;
+		err_set(err, NSBOX_E_POLICY, "env.set: item %zu is not NAME=VALUE",
+			i + 1);
+		err_hint(err, "NAME is letters, digits and _; a name alone belongs into env.pass");
+		return NSBOX_E_POLICY;
+	}
+	for (size_t i = 0; i < p->env.pass.n; i++) {
+		const char *name = p->env.pass.v[i];
+
+		if (is_variable(name, strlen(name)))
+			continue;
+		if (strchr(name, '='))
+			err_set(err, NSBOX_E_POLICY,
+				"env.pass: item %zu has a value", i + 1);
+		else
+			err_set(err, NSBOX_E_POLICY,
+				"env.pass: \"%s\" is not a variable's name",
+				SHOWN(name));
+		err_hint(err, "NAME is letters, digits and _; NAME=VALUE belongs into env.set");
+		return NSBOX_E_POLICY;
+	}
+	return 0;
+}
+
+static bool is_call_name(const char *name)
+{
+	return *name && strlen(name) < 64 &&
+	       !name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_")];
+}
+
+static int check_calls(CHECK_ARGS)
+{
+	const struct { const char *key; const struct strlist *list; } lists[] = {
+		{ "syscalls.allow", &p->syscalls.allow },
+		{ "syscalls.deny", &p->syscalls.deny },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
+		for (size_t j = 0; j < lists[i].list->n; j++)
+			if (!is_call_name(lists[i].list->v[j]))
+				return err_set(err, NSBOX_E_POLICY,
+					       "%s: \"%s\" is not the name of a system call",
+					       lists[i].key,
+					       SHOWN(lists[i].list->v[j]));
+	for (size_t i = 0; i < p->syscalls.allow.n; i++)
+		if (strlist_has(&p->syscalls.deny, p->syscalls.allow.v[i]))
+			return err_set(err, NSBOX_E_POLICY,
+				       "syscalls.allow and syscalls.deny both name %s",
+				       SHOWN(p->syscalls.allow.v[i]));
+	return 0;
+}
+
+/*
+ * Character devices whose driver is made for unprivileged users. "#" stands for a
+ * number. Not here: memory (mem, kmem, port), block devices (the host's disks),
+ * input, sound and video (the host's user), fuse and net/tun (useless without
+ * mount(2) or CAP_NET_ADMIN, so only attack surface), dri/card# (mode setting).
+ */
+static const char *const devices[] = {
+	"null", "zero", "full", "random", "urandom", "tty",
+	"kvm", "dri/renderD#", "kfd", "nvidiactl", "nvidia#", "nvidia-uvm",
+	"nvidia-uvm-tools",
+};
+
+static bool matches_device(const char *name, const char *pattern)
+{
+	size_t fixed = strcspn(pattern, "#"), digits;
+
+	if (strncmp(name, pattern, fixed) != 0)
+		return false;
+	if (!pattern[fixed])
+		return !name[fixed];
+	digits = strspn(name + fixed, "0123456789");
+	return digits >= 1 && digits <= 3 && !name[fixed + digits];
+}
+
+static int check_devices(CHECK_ARGS)
+{
+	for (size_t i = 0; i < p->devices.allow.n; i++) {
+		bool known = false;
+
+		for (size_t j = 0; j < ARRAY_SIZE(devices) && !known; j++)
+			known = matches_device(p->devices.allow.v[i],
+					       devices[j]);
+		if (known)
+			continue;
+		err_set(err, NSBOX_E_POLICY,
+			"devices.allow: \"%s\" is no device that a box may have",
+			SHOWN(p->devices.allow.v[i]));
+		err_hint(err, "names below /dev: kvm, dri/renderD128, kfd, nvidia0, nvidiactl, nvidia-uvm, nvidia-uvm-tools");
+		return NSBOX_E_POLICY;
+	}
+	return 0;
+}
+
+/* --- strength --------------------------------------------------------------- */
+
+static int check_enforcement(CHECK_ARGS)
+{
+	if (p->enforce.floor == FLOOR_KERNEL && p->enforce.degraded) {
+		err_set(err, NSBOX_E_POLICY,
+			"enforce.floor=kernel and enforce.degraded contradict each other");
+		err_hint(err, "drop --allow-degraded or --require kernel");
+		return NSBOX_E_POLICY;
+	}
+	for (size_t i = 0; i < p->enforce.optional.n; i++) {
+		const char *name = p->enforce.optional.v[i];
+
+		if (!policy_key(name)) {
+			const char *nearest = policy_key_nearest(name);
+
+			err_set(err, NSBOX_E_POLICY,
+				"enforce.optional: unknown key \"%s\"",
+				SHOWN(name));
+			if (nearest)
+				err_hint(err, "did you mean %s?", nearest);
+			return NSBOX_E_POLICY;
+		}
+		if (strncmp(name, "limits.", 7) == 0)
+			continue;
+		err_set(err, NSBOX_E_POLICY,
+			"enforce.optional: %s is isolation, which is never optional",
+			name);
+		err_hint(err, "only limits.* may stay unenforced");
+		return NSBOX_E_POLICY;
+	}
+	return 0;
+}
+
+/* policy_set() keeps the ranges; this is for a struct that was filled otherwise. */
+static int check_ranges(CHECK_ARGS)
+{
+	for (size_t i = 0; i < policy_key_count; i++) {
+		const struct key *k = &policy_keys[i];
+		char text[32];
+		uint64_t v;
+
+		if (!key_is_number(k))
+			continue;
+		v = *(const uint64_t *)key_value(p, k);
+		if (v < k->min || v > k->max)
+			return err_set(err, NSBOX_E_POLICY,
+				       "%s: %s is out of range", k->name,
+				       key_number_text(k, v, text));
+	}
+	return 0;
+}
+
+/*
+ * Openings that no backend can enforce yet. enforce.optional and --allow-degraded
+ * don't help: they forgive a limit that is missing, and here the only forgiving
+ * answer would be a box that opens more, or less, than was asked for.
+ */
+static int check_unsupported(CHECK_ARGS)
+{
+	const struct { bool asked; const char *what, *hint; } rows[] = {
+		{ p->net.mode == NET_FILTERED,
+		  "net.mode=filtered cannot be enforced by this version yet",
+		  "use --net disabled; egress rules come in a later version" },
+		{ p->net.mode == NET_OPEN,
+		  "net.mode=open cannot be enforced by this version yet",
+		  "use --net disabled; egress rules come in a later version" },
+		{ p->packages.install,
+		  "packages.install cannot be enforced by this version yet",
+		  "install what the code needs beforehand, and show it with --ro" },
+		{ p->packages.list.n > 0,
+		  "packages.list cannot be enforced by this version yet",
+		  "install what the code needs beforehand, and show it with --ro" },
+		{ p->imports.allow.is_set,
+		  "imports.allow cannot be enforced by this version yet",
+		  "import rules arrive with the static tier; leave it null" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		if (!rows[i].asked)
+			continue;
+		err_set(err, NSBOX_E_UNSUPPORTED, "%s", rows[i].what);
+		err_hint(err, "%s", rows[i].hint);
+		return NSBOX_E_UNSUPPORTED;
+	}
+	return 0;
+}
+
+int policy_check(CHECK_ARGS)
+{
+	static int (*const checks[])(CHECK_ARGS) = {
+		check_ranges,	   policy_check_paths, check_private,
+		check_destinations, check_openings,    check_environment,
+		check_calls,	   check_devices,      check_enforcement,
+		check_unsupported,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
+		int code = checks[i](p, err);
+
+		if (code < 0)
+			return code;
+	}
+	return 0;
+}

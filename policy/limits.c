@@ -1,0 +1,204 @@
+/*
+ * policy.limits -> RLIMIT operations and cgroup v2 files.
+ *
+ * Owns:    the translation of every limit that the kernel counts.
+ * Runs in: the parent. Where the child's hard limit is lower already, the child
+ *          keeps it: raising needs CAP_SYS_RESOURCE outside of the box.
+ * Must:    name for each cgroup value the key that it makes true; write values that
+ *          the kernel gives back unchanged, so that reading back proves them.
+ * Mustn't: set RLIMIT_AS. It counts reservations, and Node, Go and Java reserve
+ *          gigabytes they never touch.
+ */
+#include "policy/limits.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/resource.h>
+
+#include "base/cleanup.h"
+
+/* init is a process of the box, but not one of the program's. */
+#define INIT_PIDS 1
+
+/* RLIMIT_DATA counts writable mappings, touched or not; below this Node dies. */
+#define DATA_FLOOR (256ull << 20)
+
+/* The largest page of a supported kernel (aarch64): memory.max is kept in pages. */
+#define PAGE_UNIT 65536u
+
+#define MICROSECONDS 1000000u
+
+/* pids.max refuses more than the kernel's highest pid. */
+#define PIDS_CEILING (4u << 20)
+
+static uint64_t sum(uint64_t a, uint64_t b)
+{
+	uint64_t total;
+
+	return __builtin_add_overflow(a, b, &total) ? UINT64_MAX : total;
+}
+
+/* Down to whole pages: what is not a multiple reads back as another number. */
+static uint64_t in_pages(uint64_t bytes)
+{
+	return bytes - bytes % PAGE_UNIT;
+}
+
+static uint64_t pids_with_init(const struct policy *p)
+{
+	uint64_t pids = sum(p->limits.pids, INIT_PIDS);
+
+	return pids < PIDS_CEILING ? pids : PIDS_CEILING;
+}
+
+static int need(uint64_t value, const char *key, struct nsbox_error *err)
+{
+	if (value)
+		return 0;
+	err_hint(err, "0 does not mean unlimited here: give a larger number");
+	return err_set(err, NSBOX_E_POLICY, "%s: too small for any program", key);
+}
+
+static int need_limits(const struct policy *p, struct nsbox_error *err)
+{
+	int r = need(in_pages(p->limits.memory), "limits.memory", err);
+
+	if (r == 0)
+		r = need(p->limits.pids, "limits.pids", err);
+	if (r == 0)
+		r = need(p->limits.files, "limits.files", err);
+	return r;
+}
+
+/* --- rlimits ------------------------------------------------------------- */
+
+/* The same in every box, whatever the policy says. */
+static const struct {
+	int resource;
+	uint64_t value;
+} fixed[] = {
+	{ RLIMIT_CORE, 0 },		/* a core would go to the host's core_pattern */
+	{ RLIMIT_MEMLOCK, 64 << 10 },	/* pinned pages cannot be reclaimed */
+	{ RLIMIT_MSGQUEUE, 800 << 10 },	/* kernel memory that no mount bounds */
+	{ RLIMIT_SIGPENDING, 1024 },	/* queued signals and timers: kernel memory */
+	{ RLIMIT_RTPRIO, 0 },		/* a real-time loop starves the host */
+	{ RLIMIT_NICE, 0 },
+};
+
+struct rlimits {
+	struct plan_builder *b;
+	unsigned stage;
+};
+
+static void add_rlimit(const struct rlimits *to, int resource, uint64_t soft,
+		       uint64_t hard)
+{
+	PLAN_OP(to->b, .kind = OP_RLIMIT, .stage = to->stage, .flags = (uint64_t)resource,
+		.n = soft, .m = hard);
+}
+
+/* At the soft limit SIGXCPU, which can be caught; a second later SIGKILL. */
+static void add_cpu_time(const struct rlimits *to, uint64_t us)
+{
+	uint64_t seconds = us / MICROSECONDS + (us % MICROSECONDS != 0);
+
+	if (us)
+		add_rlimit(to, RLIMIT_CPU, seconds, seconds + 1);
+}
+
+int limits_compile_rlimits(struct plan_builder *b, const struct policy *p,
+			   const struct limits_have *have, unsigned stage,
+			   struct nsbox_error *err)
+{
+	const struct rlimits to = { b, stage };
+	uint64_t data = sum(p->limits.memory, p->limits.swap);
+	uint64_t pids = pids_with_init(p);
+	int r = need_limits(p, err);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < ARRAY_SIZE(fixed); i++)
+		add_rlimit(&to, fixed[i].resource, fixed[i].value, fixed[i].value);
+	add_rlimit(&to, RLIMIT_NOFILE, p->limits.files, p->limits.files);
+	if (p->limits.file_size)
+		add_rlimit(&to, RLIMIT_FSIZE, p->limits.file_size, p->limits.file_size);
+	add_cpu_time(&to, p->limits.cpu_time);
+	if (data < DATA_FLOOR)
+		data = DATA_FLOOR;
+	if (!have->cgroup_memory)
+		add_rlimit(&to, RLIMIT_DATA, data, data);
+	if (!have->cgroup_pids)
+		add_rlimit(&to, RLIMIT_NPROC, pids, pids);
+	return 0;
+}
+
+/* --- cgroup -------------------------------------------------------------- */
+
+struct rows {
+	struct cgroup_value *v;
+	size_t n, max;
+};
+
+static struct cgroup_value *add_row(struct rows *rows, const char *file, const char *key)
+{
+	struct cgroup_value *v;
+
+	if (rows->n == rows->max)
+		return NULL;
+	v = &rows->v[rows->n++];
+	*v = (struct cgroup_value){ .file = file, .key = key };
+	return v;
+}
+
+static void add_number(struct rows *rows, const char *file, uint64_t n, const char *key)
+{
+	struct cgroup_value *v = add_row(rows, file, key);
+
+	if (v)
+		snprintf(v->value, sizeof(v->value), "%" PRIu64, n);
+}
+
+/*
+ * 100 ms is the kernel's own period; a quota below 1 ms is EINVAL, so a hundredth of
+ * a core and less is spread over a second.
+ */
+static int add_cpu(struct rows *rows, uint64_t milli, struct nsbox_error *err)
+{
+	uint64_t period = milli < 10 ? 1000000 : 100000, quota;
+	struct cgroup_value *v = add_row(rows, "cpu.max", "limits.cpus");
+
+	if (__builtin_mul_overflow(milli, period / 1000, &quota))
+		return err_set(err, NSBOX_E_POLICY, "limits.cpus: out of range");
+	if (v && milli)
+		snprintf(v->value, sizeof(v->value), "%" PRIu64 " %" PRIu64, quota, period);
+	else if (v)
+		snprintf(v->value, sizeof(v->value), "max 100000");
+	return 0;
+}
+
+int limits_compile_cgroup(struct cgroup_value *rows, size_t max,
+			  const struct policy *p, struct nsbox_error *err)
+{
+	struct cgroup_value made[LIMITS_CGROUP_ROWS];
+	struct rows to = { made, 0, LIMITS_CGROUP_ROWS };
+	int r = need_limits(p, err);
+
+	if (r == 0 && max < LIMITS_CGROUP_ROWS)
+		r = err_set(err, NSBOX_E_USAGE, "compile cgroup values: room for %zu of %d rows",
+			    max, LIMITS_CGROUP_ROWS);
+	if (r < 0)
+		return r;
+	/* First, so that a box that is moved in later cannot have made any. */
+	add_number(&to, "cgroup.max.descendants", 0, "limits.memory");
+	add_number(&to, "memory.max", in_pages(p->limits.memory), "limits.memory");
+	add_number(&to, "memory.swap.max", in_pages(p->limits.swap), "limits.swap");
+	/* One dead worker leaves a program that waits for ever: all of it or nothing. */
+	add_number(&to, "memory.oom.group", 1, "limits.memory");
+	add_number(&to, "pids.max", pids_with_init(p), "limits.pids");
+	r = add_cpu(&to, p->limits.cpus, err);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < to.n; i++)
+		rows[i] = made[i];
+	return (int)to.n;
+}

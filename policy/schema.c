@@ -1,0 +1,302 @@
+/* shape: table */
+/*
+ * Every policy key, once. The C setter, policy files, command-line flags, the JSON
+ * schema, man page and completion are driven by this table.
+ *
+ * Must have one row for every field of struct policy (a unit test counts the
+ * bytes). Mustn't hold anything that a reader of nsbox(5) should not see.
+ */
+#include "policy/value.h"
+
+#include <string.h>
+
+#define AT(member) offsetof(struct policy, member)
+#define KIB UINT64_C(1024)
+#define MIB (KIB * 1024)
+#define GIB (MIB * 1024)
+#define TIB (GIB * 1024)
+#define MS UINT64_C(1000)
+#define SECOND (MS * 1000)
+#define DAY (SECOND * 86400)
+
+static const char *const net_modes[] = { "disabled", "filtered", "open", NULL };
+static const char *const precedences[] = { "allow", "deny", NULL };
+static const char *const levels[] = { "strict", "default", "build", "debug",
+				      "audit",	NULL };
+static const char *const import_modes[] = { "toplevel", "strict", NULL };
+static const char *const collect_whens[] = { "success", "always", "never",
+					     NULL };
+static const char *const output_actions[] = { "truncate", "kill", NULL };
+static const char *const floors[] = { "userspace", "kernel", NULL };
+
+/*
+ * Names that a tool of the host would execute, or take commands from, the next
+ * time somebody works in the folder. A box that may write a project could
+ * otherwise leave a program there that runs later without any box.
+ * Kept short: each name costs a mount per writable folder.
+ */
+static const char protected_names[] =
+	".git/hooks\n"		   /* run by git itself */
+	".git/config\n"		   /* core.fsmonitor, core.sshCommand, aliases */
+	".git/config.worktree\n"   /* the same, for one worktree */
+	".git/modules\n"	   /* each submodule's own hooks and config */
+	".gitmodules\n"		   /* update = !command */
+	".envrc\n"		   /* direnv */
+	".vscode\n"		   /* tasks that run when the folder is opened */
+	".idea\n"		   /* run configurations, file watchers */
+	".devcontainer\n"	   /* initializeCommand runs on the host */
+	".mcp.json\n"		   /* servers that an agent starts */
+	".claude\n"		   /* agents' hooks, settings and instructions */
+	".cursor\n"
+	".codex\n"
+	".gemini\n"
+	".husky\n"		   /* git hooks managers */
+	".pre-commit-config.yaml\n"
+	"lefthook.yml\n"
+	".npmrc\n"		   /* script-shell, node-options */
+	".yarnrc.yml\n"		   /* yarnPath is a program */
+	".nsbox.json\n"		   /* what the next box may do */
+	".config/nsbox\n"	   /* the same, when the folder is a home */
+	".cache/nsbox\n"	   /* parsed policies: as good as the policy */
+	".bashrc\n"		   /* when the folder is a home */
+	".bash_profile\n"
+	".profile\n"
+	".zshrc\n"
+	".zshenv\n"
+	".ssh";
+
+const struct key policy_keys[] = {
+	{ .name = "extends", .type = KEY_STRING, .field = AT(profile),
+	  .value_name = "PROFILE", .by = BY_CODE, .tighter = TIGHTER_FIXED,
+	  .help = "built-in profile whose settings come first" },
+
+	/* --- file system --- */
+	{ .name = "fs.read", .type = KEY_LIST, .field = AT(fs.read),
+	  .flag = "--ro", .value_name = "PATH[:DEST]",
+	  .by = BY_MOUNTS | BY_LANDLOCK, .tighter = TIGHTER_FEWER,
+	  .help = "host file or folder, visible read-only" },
+	{ .name = "fs.write", .type = KEY_LIST, .field = AT(fs.write),
+	  .flag = "--rw", .value_name = "PATH[:DEST]",
+	  .by = BY_MOUNTS | BY_LANDLOCK, .tighter = TIGHTER_FEWER,
+	  .help = "host file or folder of the caller, writable" },
+	{ .name = "fs.tmpfs", .type = KEY_LIST, .field = AT(fs.tmpfs),
+	  .flag = "--tmpfs", .value_name = "DEST[:SIZE]", .by = BY_MOUNTS,
+	  .tighter = TIGHTER_FEWER,
+	  .help = "empty writable folder in memory; SIZE in bytes, default limits.tmp" },
+	{ .name = "fs.hidden", .type = KEY_LIST, .field = AT(fs.hidden),
+	  .value_name = "PATH", .by = BY_MOUNTS, .tighter = TIGHTER_MORE,
+	  .help = "path in the box that is covered by nothing" },
+	{ .name = "fs.protect", .type = KEY_LIST, .field = AT(fs.protect),
+	  .preset = protected_names, .value_name = "NAME", .by = BY_MOUNTS,
+	  .tighter = TIGHTER_MORE,
+	  .help = "name in a writable folder that stays read-only, also when it does not exist yet" },
+
+	/* --- network --- */
+	{ .name = "net.mode", .type = KEY_CHOICE, .field = AT(net.mode),
+	  .preset = "disabled", .choices = net_modes, .flag = "--net",
+	  .value_name = "MODE", .by = BY_NETNS | BY_SECCOMP,
+	  .tighter = TIGHTER_FIRST,
+	  .help = "disabled: loopback only; this version refuses filtered and open" },
+	{ .name = "net.precedence", .type = KEY_CHOICE,
+	  .field = AT(net.precedence), .preset = "allow",
+	  .choices = precedences, .value_name = "RULE", .by = BY_NETNS,
+	  .tighter = TIGHTER_LAST,
+	  .help = "which list wins when both match a destination" },
+	{ .name = "net.allow_out", .type = KEY_LIST, .field = AT(net.allow_out),
+	  .flag = "--allow-out", .value_name = "DESTINATION",
+	  .by = BY_NETNS | BY_NOBODY, .tighter = TIGHTER_FEWER,
+	  .zero_is_all = true,
+	  .help = "destination that may be reached; with any, all others may not" },
+	{ .name = "net.deny_out", .type = KEY_LIST, .field = AT(net.deny_out),
+	  .flag = "--deny-out", .value_name = "DESTINATION", .by = BY_NETNS,
+	  .tighter = TIGHTER_MORE,
+	  .help = "destination that may not be reached" },
+	{ .name = "net.allow_private", .type = KEY_LIST,
+	  .field = AT(net.allow_private), .flag = "--allow-private",
+	  .value_name = "CIDR", .by = BY_NETNS | BY_NOBODY,
+	  .tighter = TIGHTER_FEWER,
+	  .help = "private or local addresses that may be reached (RFC 1918, RFC 6890)" },
+
+	/* --- processes and environment --- */
+	{ .name = "process.subprocesses", .type = KEY_BOOL,
+	  .field = AT(process.subprocesses), .preset = "true",
+	  .by = BY_SECCOMP | BY_LANDLOCK, .tighter = TIGHTER_FALSE,
+	  .help = "may start other processes and programs (threads are always fine)" },
+	{ .name = "env.set", .type = KEY_LIST, .field = AT(env.set),
+	  .flag = "--env", .letter = 'e', .value_name = "NAME[=VALUE]",
+	  .by = BY_CODE, .tighter = TIGHTER_FEWER,
+	  .help = "environment variable NAME=VALUE; the flag with NAME alone is env.pass" },
+	{ .name = "env.pass", .type = KEY_LIST, .field = AT(env.pass),
+	  .value_name = "NAME", .by = BY_CODE, .tighter = TIGHTER_FEWER,
+	  .help = "environment variable taken from the caller, by name" },
+	{ .name = "env.inherit", .type = KEY_BOOL, .field = AT(env.inherit),
+	  .preset = "false", .by = BY_CODE, .tighter = TIGHTER_FALSE,
+	  .help = "take all of the caller's variables but those with secret-looking names" },
+
+	/* --- limits: time --- */
+	{ .name = "limits.timeout", .type = KEY_TIME,
+	  .field = AT(limits.timeout), .preset = "30s", .min = MS,
+	  .max = 365 * DAY, .flag = "--timeout", .value_name = "TIME",
+	  .by = BY_SUPERVISOR, .tighter = TIGHTER_LOWER,
+	  .help = "wall clock for one run: seconds, or with ms, s, m, h, d" },
+	{ .name = "limits.grace", .type = KEY_TIME, .field = AT(limits.grace),
+	  .preset = "100ms", .min = 0, .max = 60 * SECOND,
+	  .value_name = "TIME", .by = BY_SUPERVISOR, .tighter = TIGHTER_LOWER,
+	  .help = "time between SIGTERM and SIGKILL when the timeout is over" },
+	{ .name = "limits.cpu_time", .type = KEY_TIME,
+	  .field = AT(limits.cpu_time), .preset = "0", .min = 0,
+	  .max = 365 * DAY, .flag = "--cpu-time", .value_name = "TIME",
+	  .by = BY_RLIMIT | BY_SUPERVISOR, .tighter = TIGHTER_LOWER,
+	  .zero_is_all = true,
+	  .help = "processor time, rounded up to seconds per process (RLIMIT_CPU, getrlimit(2)); 0: none" },
+	{ .name = "limits.cpus", .type = KEY_SHARE, .field = AT(limits.cpus),
+	  .preset = "1", .min = 0, .max = 8192 * 1000, .flag = "--cpus",
+	  .value_name = "N", .by = BY_CGROUP, .tighter = TIGHTER_LOWER,
+	  .zero_is_all = true,
+	  .help = "processor cores, fractions allowed (cpu.max, cgroup v2); 0: no limit" },
+
+	/* --- limits: memory and disk --- */
+	{ .name = "limits.memory", .type = KEY_SIZE, .field = AT(limits.memory),
+	  .preset = "512M", .min = 4 * MIB, .max = 64 * TIB,
+	  .flag = "--memory", .letter = 'm', .value_name = "SIZE",
+	  .by = BY_CGROUP | BY_RLIMIT | BY_SUPERVISOR,
+	  .tighter = TIGHTER_LOWER,
+	  .help = "memory of the whole box in bytes, K, M, G (memory.max, cgroup v2)" },
+	{ .name = "limits.swap", .type = KEY_SIZE, .field = AT(limits.swap),
+	  .preset = "0", .min = 0, .max = 64 * TIB, .value_name = "SIZE",
+	  .by = BY_CGROUP, .tighter = TIGHTER_LOWER,
+	  .help = "swap space in bytes, K, M, G (memory.swap.max, cgroup v2); 0: none" },
+	/* A tmpfs of size 0 has no limit at all (tmpfs(5)), hence the minimum. */
+	{ .name = "limits.disk", .type = KEY_SIZE, .field = AT(limits.disk),
+	  .preset = "256M", .min = 64 * KIB, .max = 64 * TIB,
+	  .flag = "--disk", .value_name = "SIZE", .by = BY_MOUNTS,
+	  .tighter = TIGHTER_LOWER,
+	  .help = "size of the work folder in bytes, K, M, G (tmpfs(5))" },
+	{ .name = "limits.tmp", .type = KEY_SIZE, .field = AT(limits.tmp),
+	  .preset = "64M", .min = 64 * KIB, .max = 64 * TIB,
+	  .value_name = "SIZE", .by = BY_MOUNTS, .tighter = TIGHTER_LOWER,
+	  .help = "size of /tmp in bytes, K, M, G (tmpfs(5))" },
+	{ .name = "limits.shm", .type = KEY_SIZE, .field = AT(limits.shm),
+	  .preset = "64M", .min = 64 * KIB, .max = 64 * TIB,
+	  .value_name = "SIZE", .by = BY_MOUNTS, .tighter = TIGHTER_LOWER,
+	  .help = "size of /dev/shm in bytes, K, M, G (tmpfs(5))" },
+
+	/* --- limits: counts and output --- */
+	{ .name = "limits.pids", .type = KEY_COUNT, .field = AT(limits.pids),
+	  .preset = "128", .min = 2, .max = 4194304, .flag = "--pids",
+	  .value_name = "N", .by = BY_CGROUP | BY_RLIMIT | BY_SUPERVISOR,
+	  .tighter = TIGHTER_LOWER,
+	  .help = "processes and threads, the box's init included (pids.max, cgroup v2)" },
+	{ .name = "limits.files", .type = KEY_COUNT, .field = AT(limits.files),
+	  .preset = "1024", .min = 16, .max = 1048576, .value_name = "N",
+	  .by = BY_RLIMIT, .tighter = TIGHTER_LOWER,
+	  .help = "open files per process (RLIMIT_NOFILE, getrlimit(2))" },
+	{ .name = "limits.file_size", .type = KEY_SIZE,
+	  .field = AT(limits.file_size), .preset = "0", .min = 0,
+	  .max = 64 * TIB, .value_name = "SIZE", .by = BY_RLIMIT,
+	  .tighter = TIGHTER_LOWER, .zero_is_all = true,
+	  .help = "size of one file in bytes, K, M, G (RLIMIT_FSIZE, getrlimit(2)); 0: no limit" },
+	{ .name = "limits.stdout", .type = KEY_SIZE,
+	  .field = AT(limits.stdout_bytes), .preset = "1M", .min = 0,
+	  .max = GIB, .value_name = "SIZE", .by = BY_SUPERVISOR,
+	  .tighter = TIGHTER_LOWER,
+	  .help = "standard output kept, in bytes, K, M, G" },
+	{ .name = "limits.stderr", .type = KEY_SIZE,
+	  .field = AT(limits.stderr_bytes), .preset = "1M", .min = 0,
+	  .max = GIB, .value_name = "SIZE", .by = BY_SUPERVISOR,
+	  .tighter = TIGHTER_LOWER,
+	  .help = "standard error kept, in bytes, K, M, G" },
+	{ .name = "limits.output", .type = KEY_SIZE,
+	  .field = AT(limits.stdout_bytes), .also = AT(limits.stderr_bytes),
+	  .preset = "1M", .min = 0, .max = GIB, .flag = "--output-limit",
+	  .value_name = "SIZE", .by = BY_SUPERVISOR, .tighter = TIGHTER_LOWER,
+	  .help = "shorthand: limits.stdout and limits.stderr, each this many bytes" },
+	{ .name = "limits.output_action", .type = KEY_CHOICE,
+	  .field = AT(limits.output_action), .preset = "truncate",
+	  .choices = output_actions, .value_name = "ACTION",
+	  .by = BY_SUPERVISOR, .tighter = TIGHTER_LAST,
+	  .help = "when output passes its limit: truncate it, or kill the box" },
+
+	/* --- imports and packages --- */
+	{ .name = "imports.allow", .type = KEY_LIST_OR_NULL,
+	  .field = AT(imports.allow), .preset = "null",
+	  .flag = "--allow-import", .value_name = "MODULE",
+	  .by = BY_CODE | BY_NOBODY, .tighter = TIGHTER_FEWER,
+	  .help = "module that may be imported; null: no check; none listed: nothing" },
+	{ .name = "imports.mode", .type = KEY_CHOICE, .field = AT(imports.mode),
+	  .preset = "toplevel", .choices = import_modes, .value_name = "MODE",
+	  .by = BY_CODE, .tighter = TIGHTER_LAST,
+	  .help = "toplevel: the first part of the name decides; strict: all of it" },
+	{ .name = "packages.install", .type = KEY_BOOL,
+	  .field = AT(packages.install), .preset = "false", .by = BY_NOBODY,
+	  .tighter = TIGHTER_FALSE,
+	  .help = "may install packages (this version refuses it)" },
+	{ .name = "packages.list", .type = KEY_LIST, .field = AT(packages.list),
+	  .flag = "--with", .value_name = "PACKAGE", .by = BY_NOBODY,
+	  .tighter = TIGHTER_FEWER,
+	  .help = "package to install before the run (this version refuses it)" },
+
+	/* --- artifacts --- */
+	{ .name = "artifacts.collect", .type = KEY_CHOICE,
+	  .field = AT(artifacts.collect), .preset = "success",
+	  .choices = collect_whens, .value_name = "WHEN", .by = BY_SUPERVISOR,
+	  .tighter = TIGHTER_FIXED,
+	  .help = "when files of the work folder are collected" },
+	{ .name = "artifacts.paths", .type = KEY_LIST,
+	  .field = AT(artifacts.paths), .value_name = "PATH",
+	  .by = BY_SUPERVISOR, .tighter = TIGHTER_FEWER, .zero_is_all = true,
+	  .help = "file or folder to collect, relative to the work folder; none: all of it" },
+	{ .name = "artifacts.max_count", .type = KEY_COUNT,
+	  .field = AT(artifacts.max_count), .preset = "64", .min = 0,
+	  .max = 100000, .value_name = "N", .by = BY_SUPERVISOR,
+	  .tighter = TIGHTER_LOWER, .help = "files collected at most" },
+	{ .name = "artifacts.max_bytes", .type = KEY_SIZE,
+	  .field = AT(artifacts.max_bytes), .preset = "32M", .min = 0,
+	  .max = TIB, .value_name = "SIZE", .by = BY_SUPERVISOR,
+	  .tighter = TIGHTER_LOWER,
+	  .help = "bytes collected at most, all files together" },
+	{ .name = "artifacts.max_depth", .type = KEY_COUNT,
+	  .field = AT(artifacts.max_depth), .preset = "8", .min = 1,
+	  .max = 64, .value_name = "N", .by = BY_SUPERVISOR,
+	  .tighter = TIGHTER_LOWER, .help = "folder levels looked into" },
+
+	/* --- system calls and devices --- */
+	{ .name = "syscalls.level", .type = KEY_CHOICE,
+	  .field = AT(syscalls.level), .preset = "default", .choices = levels,
+	  .value_name = "LEVEL", .by = BY_SECCOMP, .tighter = TIGHTER_FIRST,
+	  .help = "which filter (seccomp(2)); audit allows what it would deny, and logs it" },
+	{ .name = "syscalls.allow", .type = KEY_LIST,
+	  .field = AT(syscalls.allow), .value_name = "NAME",
+	  .by = BY_SECCOMP, .tighter = TIGHTER_FEWER,
+	  .help = "system call allowed on top of the level (syscalls(2))" },
+	{ .name = "syscalls.deny", .type = KEY_LIST, .field = AT(syscalls.deny),
+	  .value_name = "NAME", .by = BY_SECCOMP, .tighter = TIGHTER_MORE,
+	  .help = "system call denied with EPERM (syscalls(2))" },
+	{ .name = "devices.allow", .type = KEY_LIST, .field = AT(devices.allow),
+	  .value_name = "NAME", .by = BY_MOUNTS, .tighter = TIGHTER_FEWER,
+	  .help = "device below /dev on top of null, zero, full, random, urandom, tty" },
+
+	/* --- how sure it must be --- */
+	{ .name = "enforce.floor", .type = KEY_CHOICE,
+	  .field = AT(enforce.floor), .preset = "userspace", .choices = floors,
+	  .flag = "--require", .value_name = "STRENGTH", .by = BY_CODE,
+	  .tighter = TIGHTER_LAST,
+	  .help = "weakest strength accepted for a limit: userspace or kernel" },
+	{ .name = "enforce.degraded", .type = KEY_BOOL,
+	  .field = AT(enforce.degraded), .preset = "false",
+	  .flag = "--allow-degraded", .by = BY_CODE, .tighter = TIGHTER_FALSE,
+	  .help = "run also where a limit cannot be enforced; the result says which" },
+	{ .name = "enforce.optional", .type = KEY_LIST,
+	  .field = AT(enforce.optional), .value_name = "KEY", .by = BY_CODE,
+	  .tighter = TIGHTER_FEWER,
+	  .help = "limit (a key limits.*) that may stay unenforced" },
+};
+const size_t policy_key_count = ARRAY_SIZE(policy_keys);
+
+const struct key *policy_key(const char *name)
+{
+	for (size_t i = 0; i < policy_key_count; i++)
+		if (strcmp(policy_keys[i].name, name) == 0)
+			return &policy_keys[i];
+	return NULL;
+}

@@ -1,0 +1,132 @@
+/*
+ * What each system call answers, as data. Internal to the seccomp compiler:
+ *
+ *	seccomp_rules.c   the tables: groups, what a level changes, argument checks
+ *	seccomp.c         level + extra names -> one answer a number
+ *	seccomp_emit.c    answers -> BPF
+ *
+ * Only the numbers of the native architecture are judged; everything that enters
+ * by another one (i386, x32) is killed, because its numbers mean other calls.
+ */
+#ifndef POLICY_SECCOMP_RULES_H
+#define POLICY_SECCOMP_RULES_H
+
+#include "policy/seccomp.h"
+
+#include <linux/audit.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Numbers below this are looked up; the rest is "unknown". */
+#define SYSCALL_LIMIT 512
+
+/*
+ * An answer is one number: an errno (1..4095), one of these, or the index of an
+ * argument check. Zero kills, so that a forgotten answer is noticed.
+ */
+enum {
+	ANSWER_KILL = 0,
+	ANSWER_ALLOW = 0x1000,
+	ANSWER_LOG,		/* allowed, and the kernel logs it (level audit) */
+	CHECK_CLONE = 0x2000,
+	CHECK_UNSHARE,
+	CHECK_THREAD,		/* clone of the second filter: threads only */
+	CHECK_SOCKET,
+	CHECK_SOCKETPAIR,
+	CHECK_SOCKETPAIR_STREAM,
+	CHECK_SETSOCKOPT,
+	CHECK_IOCTL,
+	CHECK_PERSONALITY,
+	CHECK_PERSONALITY_DEBUG,
+	CHECK_PERSONALITY_LOG,
+	CHECK_SECCOMP,
+	CHECK_MODE_1,		/* no setuid or setgid bit in argument 1 */
+	CHECK_MODE_2,
+	CHECK_OPEN_1,		/* flags in argument 1, mode in 2 */
+	CHECK_OPEN_2,
+	CHECK_MKNOD_1,		/* mode and type in argument 1 */
+	CHECK_MKNOD_2,
+	CHECK_END
+};
+#define CHECK_FIRST CHECK_CLONE
+
+static inline bool answer_is_check(uint16_t answer)
+{
+	return answer >= CHECK_FIRST && answer < CHECK_END;
+}
+
+/* --- system calls -------------------------------------------------------- */
+
+struct seccomp_group {
+	const char *names;	/* separated by single spaces */
+	uint16_t answer;	/* at level default */
+	bool wall;		/* syscalls.allow may not lift the answer */
+	const char *why;	/* completes "it ..."; shown when lifting is refused */
+};
+extern const struct seccomp_group seccomp_groups[];
+extern const size_t seccomp_group_count;
+
+struct seccomp_override {
+	int level;		/* enum syscall_level */
+	uint16_t answer;
+	const char *names, *why;
+};
+extern const struct seccomp_override seccomp_overrides[];
+extern const size_t seccomp_override_count;
+
+/* Calls without which no program in the box could start or end. */
+extern const char seccomp_undeniable[];
+
+/* --- arguments ----------------------------------------------------------- */
+
+/*
+ * Tests look at the low 32 bits of an argument, because that is what the kernel
+ * reads of every argument tested here: ioctl's cmd, socket's family and the flags
+ * of open are ints, modes are umode_t, clone takes lower_32_bits() of its flags,
+ * and unshare refuses any high bit by itself. Comparing 64 bits instead would let
+ * TIOCSTI | 1 << 32 through. A pointer is never tested: another thread can change
+ * what it points to after the check.
+ */
+enum { TEST_END, TEST_EQ, TEST_NE, TEST_ANY_BIT };
+
+struct seccomp_test {
+	uint8_t op, arg;
+	uint32_t mask;		/* of EQ and NE; 0: all bits */
+	uint32_t value;
+};
+
+struct seccomp_clause {
+	struct seccomp_test all_of[2];	/* one, or both must hold */
+	uint16_t answer;
+};
+
+/* The first clause that holds answers; none: otherwise. */
+struct seccomp_check {
+	const struct seccomp_clause *clauses;
+	size_t count;
+	uint16_t otherwise;
+};
+const struct seccomp_check *seccomp_check_of(uint16_t answer);
+
+/* --- architecture -------------------------------------------------------- */
+
+struct seccomp_arch {
+	uint32_t audit_arch;
+	uint32_t foreign_bit;	/* numbers with it belong to another ABI; 0: none */
+};
+extern const struct seccomp_arch seccomp_native;
+
+/* --- emission ------------------------------------------------------------ */
+
+/* answers[nr] for nr < SYSCALL_LIMIT; `beyond` for all other native numbers. */
+int seccomp_emit(struct bpf *out, const uint16_t answers[SYSCALL_LIMIT],
+		 uint16_t beyond, struct nsbox_error *err);
+
+/*
+ * Calls each(number, context) for every name of a space-separated list that this
+ * architecture has. Stops at, and returns, the first non-zero value.
+ */
+int seccomp_each_name(const char *names, int (*each)(int number, void *context),
+		      void *context);
+
+#endif

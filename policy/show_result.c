@@ -1,0 +1,184 @@
+/* shape: table */
+/*
+ * The JSON schema of nsbox.result/1, the record of one run.
+ *
+ * Pure. Must name every field that runtime/record.c prints: fields are added here
+ * and there together, never renamed.
+ */
+#include "policy/policy.h"
+
+#include "base/cleanup.h"
+#include "base/json.h"
+
+struct field {
+	const char *name, *type; /* type: JSON schema text */
+	const char *help;
+};
+
+#define TEXT "\"type\":\"string\""
+#define TEXT_OR_NULL "\"type\":[\"string\",\"null\"]"
+#define COUNT "\"type\":\"integer\",\"minimum\":0"
+#define COUNT_OR_NULL "\"type\":[\"integer\",\"null\"],\"minimum\":0"
+#define MILLISECONDS "\"type\":[\"number\",\"null\"],\"minimum\":0"
+#define FLAG "\"type\":\"boolean\""
+#define ENCODING "\"enum\":[\"utf-8\",\"base64\"]"
+#define STRENGTH "\"enum\":[\"kernel\",\"userspace\",\"none\"]"
+
+static const struct field usage[] = {
+	{ "wall_ms", MILLISECONDS, "wall clock from start to end" },
+	{ "user_ms", MILLISECONDS, "processor time in user mode" },
+	{ "system_ms", MILLISECONDS, "processor time in the kernel" },
+	{ "memory_peak_bytes", COUNT_OR_NULL, "most memory in use at once" },
+	{ "pids_peak", COUNT_OR_NULL, "most processes and threads at once" },
+	{ 0 },
+};
+
+static const struct field artifact[] = {
+	{ "path", TEXT, "relative to the work folder" },
+	{ "host_path", TEXT, "where the copy is" },
+	{ "size_bytes", COUNT, "bytes" },
+	{ "content_type", TEXT_OR_NULL, "media type by name and first bytes" },
+	{ "sha256", TEXT, "of what was copied" },
+	{ 0 },
+};
+
+static const struct field denial[] = {
+	{ "layer", TEXT, "which layer of the box refused" },
+	{ "what", TEXT, "what was refused" },
+	{ "rule", TEXT_OR_NULL, "the policy key and value that says so" },
+	{ "allow", TEXT_OR_NULL, "the flags that would allow it" },
+	{ 0 },
+};
+
+static const struct field before[] = {
+	{ "schema", "\"const\":\"nsbox.result/1\"", "this schema's name" },
+	{ "tier", "\"enum\":[\"static\",\"local\",\"docker\",\"local_unsafe\",\"docker_unsafe\"]",
+	  "who enforced the policy" },
+	{ "verdict", "\"enum\":[\"exited\",\"signaled\",\"timed_out\",\"out_of_memory\",\"pids_limit\","
+	  "\"disk_limit\",\"output_limit\",\"denied\",\"skipped\",\"setup_failed\"]",
+	  "how the run ended" },
+	{ "exit_code", "\"type\":[\"integer\",\"null\"]", "null: it did not exit" },
+	{ "signal", "\"type\":[\"integer\",\"null\"]", "the signal it died of" },
+	{ "success", FLAG, "it exited with 0" },
+	{ "reason", TEXT_OR_NULL, "a machine word, a colon and a sentence" },
+	{ "stdout", TEXT_OR_NULL, "what was kept; null: not captured" },
+	{ "stdout_encoding", ENCODING, "base64 when it is not UTF-8" },
+	{ "stdout_bytes", COUNT, "bytes written in all" },
+	{ "stdout_truncated", FLAG, "more was written than kept" },
+	{ "stderr", TEXT_OR_NULL, "what was kept; null: not captured" },
+	{ "stderr_encoding", ENCODING, "base64 when it is not UTF-8" },
+	{ "stderr_bytes", COUNT, "bytes written in all" },
+	{ "stderr_truncated", FLAG, "more was written than kept" },
+	{ 0 },
+};
+
+static const struct field after[] = {
+	{ "working_directory", TEXT_OR_NULL, "in the box" },
+	{ "notes", "\"type\":\"array\",\"items\":{\"type\":\"string\"}",
+	  "what the caller should know, one sentence each" },
+	{ "setup_ms", MILLISECONDS, "time until the program ran" },
+	{ "orphans_killed", FLAG, "processes were still alive at the end" },
+	{ "analysis", "\"type\":[\"object\",\"null\"]", "of the static tier" },
+	{ 0 },
+};
+
+static const struct field enforced[] = {
+	{ "memory", STRENGTH, "limits.memory" },
+	{ "cpu", STRENGTH, "limits.cpus, limits.cpu_time" },
+	{ "pids", STRENGTH, "limits.pids" },
+	{ "network", STRENGTH, "net.*" },
+	{ "filesystem", STRENGTH, "fs.*" },
+	{ "syscalls", STRENGTH, "syscalls.*, process.subprocesses" },
+	{ "time", STRENGTH, "limits.timeout" },
+	{ "disk", STRENGTH, "limits.disk, limits.tmp, limits.shm" },
+	{ "output", STRENGTH, "limits.stdout, limits.stderr" },
+	{ "landlock", STRENGTH, "the second wall behind the mounts" },
+	{ 0 },
+};
+
+static void put_fields(struct json *j, const struct field *f)
+{
+	for (; f->name; f++) {
+		json_key(j, f->name);
+		buf_char(j->out, '{');
+		buf_str(j->out, f->type);
+		buf_str(j->out, ",\"description\":");
+		json_str(j, f->help);
+		buf_char(j->out, '}');
+	}
+}
+
+static void put_required(struct json *j, const struct field *f)
+{
+	for (; f->name; f++)
+		json_str(j, f->name);
+}
+
+/* Fields may be added in later versions, so unknown ones are never errors. */
+static void put_object(struct json *j, const struct field *f)
+{
+	json_object(j);
+	json_kstr(j, "type", "object");
+	json_key(j, "required");
+	json_array(j);
+	put_required(j, f);
+	json_end(j, ']');
+	json_key(j, "properties");
+	json_object(j);
+	put_fields(j, f);
+	json_end(j, '}');
+	json_end(j, '}');
+}
+
+static const struct {
+	const char *name;
+	const struct field *fields;
+	bool is_array;
+} parts[] = {
+	{ "artifacts", artifact, true },
+	{ "usage", usage, false },
+	{ "enforced", enforced, false },
+	{ "denials", denial, true },
+};
+
+static void put_part(struct json *j, size_t i)
+{
+	json_key(j, parts[i].name);
+	if (!parts[i].is_array) {
+		put_object(j, parts[i].fields);
+		return;
+	}
+	json_object(j);
+	json_kstr(j, "type", "array");
+	json_key(j, "items");
+	put_object(j, parts[i].fields);
+	json_end(j, '}');
+}
+
+void policy_result_schema(struct buf *out)
+{
+	struct json j = JSON_INIT(out);
+
+	json_object(&j);
+	json_kstr(&j, "$schema",
+		  "https://json-schema.org/draft/2020-12/schema");
+	json_kstr(&j, "title", "nsbox.result/1");
+	json_kstr(&j, "description",
+		  "What one run did. Fields are added, never renamed; what is not known is null.");
+	json_kstr(&j, "type", "object");
+	json_key(&j, "required");
+	json_array(&j);
+	put_required(&j, before);
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+		json_str(&j, parts[i].name);
+	put_required(&j, after);
+	json_end(&j, ']');
+	json_key(&j, "properties");
+	json_object(&j);
+	put_fields(&j, before);
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+		put_part(&j, i);
+	put_fields(&j, after);
+	json_end(&j, '}');
+	json_end(&j, '}');
+}

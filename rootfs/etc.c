@@ -1,0 +1,185 @@
+/*
+ * Owns: the box's /etc. Runs in the launcher.
+ * Must: take a host file only through a row of the table that says what it is good
+ * for. Mustn't: show a file that the host keeps from others, nor one that may hold a
+ * secret or the host's identity (shadow, ssl/private, machine-id, npmrc, pip.conf).
+ */
+#include "rootfs/parts.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "rootfs/paths.h"
+
+enum { CONTENT_MAX = 64 * 1024 };
+
+/* ------------------------------------------------------------ our own -- */
+
+static const struct {
+	const char *dst, *text;
+} own_files[] = {
+	{ "etc/passwd", "root:x:0:0:root:/nonexistent:/usr/sbin/nologin\n"
+			"nsbox:x:1000:1000:nsbox:/workspace:/bin/sh\n"
+			"nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n" },
+	{ "etc/group", "root:x:0:\nnsbox:x:1000:\nnogroup:x:65534:\n" },
+	{ "etc/hosts", "127.0.0.1\tlocalhost nsbox\n::1\tlocalhost ip6-localhost\n" },
+	{ "etc/hostname", "nsbox\n" },
+	{ "etc/resolv.conf", "# this box has no name server\n" },
+	{ "etc/nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files\n"
+			       "networks: files\nprotocols: files\nservices: files\n" },
+};
+
+/* ---------------------------------------------------------- the host's -- */
+
+enum etc_kind {
+	ETC_FILE,	/* its content, copied: cheaper than a mount */
+	ETC_FOLDER,	/* bound read-only */
+	ETC_LINK,	/* the link itself when it leads into /usr, else the content */
+};
+
+/* Each row costs some 10 µs of every start: what a program merely might read, and
+ * does without, is not here. */
+static const struct {
+	const char *name;
+	enum etc_kind kind;
+	enum { ALWAYS, WITH_NET, WITH_PYTHON } when;
+	const char *reason;
+} host_rows[] = {
+	{ "ld.so.cache", ETC_FILE, ALWAYS, "the loader finds libraries in unusual folders" },
+	{ "localtime", ETC_LINK, ALWAYS, "local time" },
+	{ "os-release", ETC_LINK, ALWAYS, "programs ask which distribution this is" },
+	{ "mime.types", ETC_FILE, WITH_PYTHON, "mimetypes" },
+	{ "matplotlibrc", ETC_FILE, WITH_PYTHON, "Debian's matplotlib fails without it" },
+	{ "protocols", ETC_FILE, WITH_NET, "getprotobyname" },
+	{ "services", ETC_FILE, WITH_NET, "getservbyname" },
+	{ "gai.conf", ETC_FILE, WITH_NET, "order of addresses" },
+	{ "host.conf", ETC_FILE, WITH_NET, "resolver order" },
+	{ "ssl/openssl.cnf", ETC_FILE, ALWAYS, "openssl req and ca fail without it" },
+	{ "ssl/certs", ETC_FOLDER, ALWAYS, "public certificate authorities" },
+	{ "pki/tls/openssl.cnf", ETC_FILE, ALWAYS, "the same on Fedora and its relatives" },
+	{ "pki/tls/certs", ETC_FOLDER, ALWAYS, "the same; pki/tls/private stays outside" },
+	{ "pki/ca-trust/extracted", ETC_FOLDER, ALWAYS, "what pki/tls/certs links to" },
+	{ "crypto-policies/back-ends", ETC_FOLDER, ALWAYS, "openssl.cnf includes it on Fedora" },
+	{ "alternatives", ETC_FOLDER, ALWAYS, "/usr/bin/awk, editor, java are links through it" },
+	{ "fonts", ETC_FOLDER, ALWAYS, "fontconfig: plots and documents" },
+	{ "java-11-openjdk", ETC_FOLDER, ALWAYS, "the JVM does not start without it" },
+	{ "java-17-openjdk", ETC_FOLDER, ALWAYS, "the same" },
+	{ "java-21-openjdk", ETC_FOLDER, ALWAYS, "the same" },
+	{ "java-25-openjdk", ETC_FOLDER, ALWAYS, "the same" },
+	{ "R", ETC_FOLDER, ALWAYS, "R does not start without it" },
+};
+
+static bool has_python(const struct view_request *r)
+{
+	for (size_t i = 0; r->interps && r->interps[i]; i++)
+		if (r->interps[i]->language && strcmp(r->interps[i]->language, "python") == 0)
+			return true;
+	return false;
+}
+
+struct place {
+	struct plan_builder *b;
+	unsigned stage;
+	int etc;		/* the host's /etc */
+	const char *name;	/* of the row */
+	char dst[64];		/* "etc/" name */
+};
+
+static bool is_public(const struct stat *st, mode_t type, mode_t bits)
+{
+	return (st->st_mode & S_IFMT) == type && (st->st_mode & bits) == bits;
+}
+
+static void bind_host(const struct place *p, const struct stat *st, uint64_t flags)
+{
+	char src[80];
+
+	snprintf(src, sizeof(src), "/%s", p->dst);
+	PLAN_OP(p->b, .kind = OP_BIND, .stage = p->stage, .fd = -1,
+		.flags = OP_RDONLY | OP_MAKE_DST | flags, .src = src, .dst = p->dst,
+		.pin_dev = st->st_dev, .pin_ino = st->st_ino);
+}
+
+static int add_file(const struct place *p, struct nsbox_error *err)
+{
+	owned_fd int fd = openat(p->etc, p->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct buf text = BUF_INIT(CONTENT_MAX);
+	struct stat st;
+	int r = 0;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || !is_public(&st, S_IFREG, S_IROTH))
+		return 0; /* absent or not for everybody: not for a box */
+	if (st.st_size > CONTENT_MAX) {
+		bind_host(p, &st, OP_IS_FILE);
+		return 0;
+	}
+	if (fd_read_all(fd, &text) < 0)
+		r = err_sys(err, "read /%s", p->dst);
+	else
+		PLAN_OP(p->b, .kind = OP_FILE, .stage = p->stage, .fd = -1, .n = 0444,
+			.dst = p->dst, .blob = text.data, .blob_len = text.len);
+	buf_free(&text);
+	return r;
+}
+
+static int add_folder(const struct place *p, struct nsbox_error *err)
+{
+	struct stat st;
+
+	(void)err;
+	if (fstatat(p->etc, p->name, &st, 0) == 0 && is_public(&st, S_IFDIR, S_IROTH | S_IXOTH))
+		bind_host(p, &st, 0);
+	return 0;
+}
+
+/* Programs read where the link leads to (the name of the time zone), so keep it. */
+static int add_link(const struct place *p, struct nsbox_error *err)
+{
+	char target[512];
+	ssize_t n = readlinkat(p->etc, p->name, target, sizeof(target) - 1);
+
+	if (n <= 0)
+		return add_file(p, err);
+	target[n] = '\0';
+	if (!path_below(target, "/usr") && !path_below(target, "../usr"))
+		return add_file(p, err);
+	PLAN_OP(p->b, .kind = OP_SYMLINK, .stage = p->stage, .fd = -1, .src = target,
+		.dst = p->dst);
+	return 0;
+}
+
+static int (*const adders[])(const struct place *, struct nsbox_error *) = {
+	[ETC_FILE] = add_file,
+	[ETC_FOLDER] = add_folder,
+	[ETC_LINK] = add_link,
+};
+
+int etc_build(struct plan_builder *b, const struct view_request *r, struct nsbox_error *err)
+{
+	owned_fd int etc = open("/etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct place p = { .b = b, .stage = r->stage, .etc = etc };
+	const bool wanted[] = {
+		[ALWAYS] = true,
+		[WITH_NET] = r->policy->net.mode != NET_DISABLED,
+		[WITH_PYTHON] = has_python(r),
+	};
+	int rc = 0;
+
+	PLAN_OP(b, .kind = OP_DIR, .stage = r->stage, .fd = -1, .n = 0755, .dst = "etc");
+	for (size_t i = 0; i < ARRAY_SIZE(own_files); i++)
+		PLAN_OP(b, .kind = OP_FILE, .stage = r->stage, .fd = -1, .n = 0444,
+			.dst = own_files[i].dst, .blob = own_files[i].text,
+			.blob_len = strlen(own_files[i].text));
+	for (size_t i = 0; etc >= 0 && i < ARRAY_SIZE(host_rows) && rc == 0; i++) {
+		if (!wanted[host_rows[i].when])
+			continue;
+		p.name = host_rows[i].name;
+		snprintf(p.dst, sizeof(p.dst), "etc/%s", p.name);
+		rc = adders[host_rows[i].kind](&p, err);
+	}
+	return rc;
+}

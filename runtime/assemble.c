@@ -1,0 +1,481 @@
+/*
+ * assemble.c - decide before, act after: policy + host + request -> plan
+ *
+ * Must:    refuse what this host cannot enforce (D13: kernel, userspace, none) and say
+ *          in enforced[] exactly what will be in force.
+ * Mustn't: start a process (interpreter discovery may, when its cache is cold).
+ */
+#include "runtime/assemble.h"
+
+#include "base/cleanup.h"
+#include "policy/landlock.h"
+#include "policy/limits.h"
+#include "runtime/environ.h"
+#include "runtime/lang.h"
+#include "runtime/stage.h"
+#include "runtime/wire.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/landlock.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* --------------------------------------------------------------------- host -- */
+
+static int landlock_abi(void)
+{
+	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+
+	return abi < 0 ? 0 : (int)abi;
+}
+
+static unsigned online_cpus(void)
+{
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof(set), &set) < 0)
+		return 1;
+	return (unsigned)CPU_COUNT(&set);
+}
+
+void host_find(struct host *h, struct nsbox_error *err, int *code)
+{
+	memset(h, 0, sizeof(*h));
+	h->place.fd = -1;
+	*code = identity_find(&h->id, err);
+	if (*code < 0)
+		return;
+	cgroup_find(&h->place);
+	h->landlock_abi = landlock_abi();
+	h->cpus = online_cpus();
+}
+
+/* ------------------------------------------------------------ what is in force -- */
+
+static bool is_optional(const struct policy *p, const char *key)
+{
+	return p->enforce.degraded || strlist_has(&p->enforce.optional, key);
+}
+
+/* One limit that a cgroup controller would hold in the kernel, else the launcher. */
+static int limit_strength(const struct policy *p, const char *key, bool kernel, bool wanted,
+			  enum nsbox_strength *out, struct nsbox_error *err)
+{
+	*out = kernel ? NSBOX_STRENGTH_KERNEL : NSBOX_STRENGTH_USERSPACE;
+	if (!wanted) {
+		*out = NSBOX_STRENGTH_NONE;
+		return 0;
+	}
+	if (kernel || p->enforce.floor != FLOOR_KERNEL || is_optional(p, key))
+		return 0;
+	err_hint(err, "delegate the cgroup v2 controllers cpu, memory and pids to this user "
+		 "(nsbox doctor says how), or drop --require kernel");
+	return err_set(err, NSBOX_E_UNSUPPORTED,
+		       "%s would be enforced in userspace only: no cgroup v2 controller here", key);
+}
+
+static int decide_strengths(struct assembly *a, const struct host *h, const struct policy *p,
+			    struct nsbox_error *err)
+{
+	enum nsbox_strength *e = a->enforced;
+	bool no_cpu_limit = !p->limits.cpus || p->limits.cpus >= (uint64_t)h->cpus * 1000;
+	int r;
+
+	e[ENF_FILESYSTEM] = e[ENF_NETWORK] = e[ENF_SYSCALLS] = NSBOX_STRENGTH_KERNEL;
+	e[ENF_DISK] = NSBOX_STRENGTH_KERNEL; /* sized tmpfs */
+	e[ENF_TIME] = e[ENF_OUTPUT] = NSBOX_STRENGTH_USERSPACE;
+	e[ENF_LANDLOCK] = h->landlock_abi ? NSBOX_STRENGTH_KERNEL : NSBOX_STRENGTH_NONE;
+	r = limit_strength(p, "limits.memory", h->place.memory, p->limits.memory != 0,
+			   &e[ENF_MEMORY], err);
+	if (r >= 0)
+		r = limit_strength(p, "limits.pids", h->place.pids, p->limits.pids != 0,
+				   &e[ENF_PIDS], err);
+	/* As many cores as there are: nothing to hold back, the machine itself does. */
+	if (r >= 0)
+		r = limit_strength(p, "limits.cpus", h->place.cpu || no_cpu_limit,
+				   p->limits.cpus != 0, &e[ENF_CPU], err);
+	return r;
+}
+
+/* ------------------------------------------------------------------ the command -- */
+
+/* The interpreters that become visible: the one asked for, else python3 and node. */
+struct interps {
+	struct interp store[2];
+	const struct interp *list[3];
+	size_t n;
+};
+
+static void interps_free(struct interps *i)
+{
+	for (size_t k = 0; k < i->n; k++)
+		interp_free(&i->store[k]);
+}
+
+static const char *env_of_caller(const char *name)
+{
+	const char *v = getenv(name);
+
+	return v ? v : "";
+}
+
+static int find_interps(struct interps *out, const struct nsbox_run *run, const char *language,
+			struct nsbox_error *err)
+{
+	static const char *const usual[] = { "python", "javascript" };
+	const char *path = env_of_caller("PATH");
+	int r = 0;
+
+	if (language) {
+		r = interp_find(&out->store[0], language, run->interpreter, path, NULL, err);
+		out->n = r < 0 ? 0 : 1;
+	} else {
+		for (size_t i = 0; i < ARRAY_SIZE(usual); i++)
+			if (interp_find(&out->store[out->n], usual[i], NULL, path, NULL, NULL) >= 0)
+				out->n++;
+	}
+	for (size_t k = 0; k < out->n; k++)
+		out->list[k] = &out->store[k];
+	return r;
+}
+
+static int strings_add(struct strlist *to, const char *const *from)
+{
+	for (; from && *from; from++)
+		if (strlist_add(to, *from) < 0)
+			return -1;
+	return 0;
+}
+
+static int command_argv(struct assembly *a, const struct nsbox_run *run, struct nsbox_error *err)
+{
+	if (!run->argv || !run->argv[0])
+		return err_set(err, NSBOX_E_USAGE, "no command and no code to run");
+	if (!run->argv[0][0])
+		return err_set(err, NSBOX_E_USAGE, "the command's name is empty");
+	if (strlist_add(&a->argv, "nsbox-init") < 0 || strings_add(&a->argv, run->argv) < 0)
+		return err_nomem(err);
+	return 0;
+}
+
+struct source { /* absolute host paths of what the run names; empty: nothing */
+	char file[PATH_MAX], project[PATH_MAX];
+};
+
+static int absolute(char out[PATH_MAX], const char *path, mode_t type, struct nsbox_error *err)
+{
+	const char *what = type == S_IFREG ? "the script" : "the project folder";
+	struct stat st;
+
+	if (!path)
+		return 0;
+	if (!realpath(path, out) || stat(out, &st) < 0) {
+		err_hint(err, "check the path; it is looked up on the host");
+		return err_errno(err, NSBOX_E_USAGE, errno, "find %s %s", what, path);
+	}
+	if ((st.st_mode & S_IFMT) != type)
+		return err_set(err, NSBOX_E_USAGE, "%s %s is not a %s", what, path,
+			       type == S_IFREG ? "regular file" : "folder");
+	return 0;
+}
+
+static int code_argv(struct assembly *a, const struct nsbox_run *run, const struct interps *in,
+		     const struct source *src, struct lang_command *cmd, struct nsbox_error *err)
+{
+	const struct lang_request req = {
+		.interp = in->list[0],
+		.code = run->code,
+		.code_len = run->code && !run->code_len ? strlen(run->code) : run->code_len,
+		.file = src->file[0] ? src->file : NULL,
+		.project = src->project[0] ? src->project : NULL,
+		.args = run->argv,
+	};
+	int r = lang_command(cmd, &req, err);
+
+	if (r < 0)
+		return r;
+	if (strlist_add(&a->argv, "nsbox-init") < 0 || strlist_copy(&a->argv, &cmd->argv) < 0)
+		return err_nomem(err);
+	return 0;
+}
+
+/* ---------------------------------------------------------------------- stages -- */
+
+struct parts { /* what lives only while the plan is made */
+	const struct host *host;
+	const struct policy *policy;
+	const struct nsbox_run *run;
+	const struct assemble_how *how;
+	struct interps interps;
+	struct lang_command cmd;
+	struct source src;
+	struct plan_builder builder;
+};
+
+static void plan_identity(struct plan_builder *b)
+{
+	PLAN_OP(b, .kind = OP_LOOPBACK, .stage = STAGE_network);
+	PLAN_OP(b, .kind = OP_IDS, .stage = STAGE_ids, .n = BOX_UID, .m = BOX_GID);
+	PLAN_OP(b, .kind = OP_SESSION, .stage = STAGE_ids);
+	PLAN_OP(b, .kind = OP_KEYRING, .stage = STAGE_ids, .flags = OP_OPTIONAL);
+	PLAN_OP(b, .kind = OP_HOSTNAME, .stage = STAGE_ids, .src = "nsbox");
+}
+
+static int plan_mounts(struct assembly *a, struct parts *w, struct nsbox_error *err)
+{
+	const struct identity *id = &w->host->id;
+	struct view_extra extras[2];
+	struct view_file files[8];
+	char cwd[PATH_MAX];
+	struct view_request req = {
+		.policy = w->policy, .interps = w->interps.list, .extras = extras, .files = files,
+		.caller_cwd = getcwd(cwd, sizeof(cwd)) ? cwd : "/", .cwd = w->run->cwd,
+		.privileged = id->may_tree, .owner_uid = id->caller_uid,
+		.owner_gid = id->caller_gid, .proc = w->how->proc, .stage = STAGE_mounts,
+		.look_only = w->how->look_only,
+	};
+
+	if (w->src.file[0])
+		extras[req.extra_count++] = (struct view_extra){ w->src.file, w->src.file };
+	if (w->src.project[0])
+		extras[req.extra_count++] = (struct view_extra){ w->src.project, w->src.project };
+	if (w->cmd.file_count > ARRAY_SIZE(files))
+		return err_set(err, NSBOX_E_SETUP, "a language has too many files");
+	for (size_t i = 0; i < w->cmd.file_count; i++)
+		files[req.file_count++] = (struct view_file){ w->cmd.files[i].path,
+							      w->cmd.files[i].data,
+							      w->cmd.files[i].len };
+	return view_build(&w->builder, &req, &a->view, err);
+}
+
+static void plan_after_pivot(struct plan_builder *b, const struct nsbox_run *run)
+{
+	if (run->artifacts_dir)
+		PLAN_OP(b, .kind = OP_SEND_DIR, .stage = STAGE_mounts, .src = "/workspace",
+			.n = WIRE_TAG_WORK);
+	if (run->flags & NSBOX_RUN_TTY)
+		PLAN_OP(b, .kind = OP_PTY, .stage = STAGE_mounts,
+			.n = run->tty_rows ? run->tty_rows : 24,
+			.m = run->tty_cols ? run->tty_cols : 80);
+}
+
+/* A hard limit of the caller stays: raising it needs CAP_SYS_RESOURCE. */
+static void clip_rlimits(struct plan_builder *b)
+{
+	for (size_t i = 0; i < b->op_count; i++) {
+		struct op *op = &b->ops[i];
+		struct rlimit now;
+
+		if (op->kind != OP_RLIMIT || getrlimit((int)op->flags, &now) < 0 ||
+		    now.rlim_max == RLIM_INFINITY)
+			continue;
+		op->m = op->m < now.rlim_max ? op->m : now.rlim_max;
+		op->n = op->n < op->m ? op->n : op->m;
+	}
+}
+
+static int plan_limits(struct assembly *a, struct parts *w, struct nsbox_error *err)
+{
+	const struct cgroup_place *place = &w->host->place;
+	const struct limits_have have = { .cgroup_memory = place->memory,
+					  .cgroup_pids = place->pids,
+					  .cgroup_cpu = place->cpu };
+	int r;
+
+	PLAN_OP(&w->builder, .kind = OP_UMASK, .stage = STAGE_limits, .n = 022);
+	r = limits_compile_rlimits(&w->builder, w->policy, &have, STAGE_limits, err);
+	PLAN_OP(&w->builder, .kind = OP_FDS, .stage = STAGE_limits);
+	if (r < 0)
+		return r;
+	clip_rlimits(&w->builder);
+	a->cgroup_row_count = 0;
+	if (place->fd < 0 || !(place->memory || place->pids || place->cpu))
+		return 0;
+	r = limits_compile_cgroup(a->cgroup_rows, CGROUP_ROWS_MAX, w->policy, err);
+	a->cgroup_row_count = r < 0 ? 0 : r;
+	return r < 0 ? r : 0;
+}
+
+/* The files that may be executed where no other program may be started. */
+static int exec_only(struct strlist *out, const struct interps *in)
+{
+	static const char *const loaders[] = {
+		"/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1",
+		"/lib/ld-musl-x86_64.so.1", "/lib/ld-musl-aarch64.so.1",
+	};
+
+	if (strlist_add(out, in->list[0]->real) < 0)
+		return -1;
+	for (size_t i = 0; i < ARRAY_SIZE(loaders); i++)
+		if (access(loaders[i], X_OK) == 0 && strlist_add(out, loaders[i]) < 0)
+			return -1;
+	return 0;
+}
+
+static int plan_landlock(struct assembly *a, struct parts *w, struct nsbox_error *err)
+{
+	struct strlist only = { 0 };
+	struct landlock_request req = { .abi = w->host->landlock_abi,
+					.writable = &a->view.writable, .stage = STAGE_lockdown };
+	int r;
+
+	if (!w->host->landlock_abi)
+		return 0;
+	/* With a bare command the program is found only in the box; that no new process
+	 * can be made is then the whole promise (seccomp). */
+	if (!w->policy->process.subprocesses && w->run->language) {
+		if (exec_only(&only, &w->interps) < 0) {
+			strlist_free(&only);
+			return err_nomem(err);
+		}
+		req.exec_only = &only;
+	}
+	r = landlock_compile(&w->builder, &req, err);
+	strlist_free(&only);
+	return r;
+}
+
+static int plan_seccomp(struct assembly *a, struct parts *w, struct nsbox_error *err)
+{
+	const struct policy *p = w->policy;
+	bool is_plain = !p->syscalls.allow.n && !p->syscalls.deny.n;
+	size_t count = 0;
+	const struct sock_filter *insn =
+		is_plain ? seccomp_builtin(p->syscalls.level, &count) : NULL;
+	struct bpf own = { 0 };
+
+	if (!insn) {
+		int r = seccomp_compile(&own, p->syscalls.level, &p->syscalls.allow,
+					&p->syscalls.deny, err);
+
+		if (r < 0)
+			return r;
+		insn = own.insn;
+		count = own.count;
+	}
+	/* audit: what the filter denies is written to the kernel's log as well. */
+	PLAN_OP(&w->builder, .kind = OP_SECCOMP, .stage = STAGE_lockdown, .blob = insn,
+		.blob_len = count * sizeof(*insn),
+		.flags = p->syscalls.level == LEVEL_AUDIT ? SECCOMP_FILTER_FLAG_LOG : 0);
+	bpf_free(&own);
+	if (p->process.subprocesses && p->syscalls.level != LEVEL_STRICT)
+		return 0;
+	return seccomp_compile_no_fork(&a->payload_filter, err);
+}
+
+static int plan_lockdown(struct assembly *a, struct parts *w, struct nsbox_error *err)
+{
+	int r;
+
+	PLAN_OP(&w->builder, .kind = OP_DROPCAPS, .stage = STAGE_caps);
+	PLAN_OP(&w->builder, .kind = OP_NNP, .stage = STAGE_lockdown);
+	r = plan_landlock(a, w, err);
+	return r < 0 ? r : plan_seccomp(a, w, err);
+}
+
+/* -------------------------------------------------------------------- assembling -- */
+
+
+static int build_plan(struct assembly *a, struct parts *w, struct nsbox_error *err)
+{
+	int r;
+
+	plan_identity(&w->builder);
+	r = plan_mounts(a, w, err);
+	if (r < 0)
+		return r;
+	plan_after_pivot(&w->builder, w->run);
+	r = plan_limits(a, w, err);
+	if (r >= 0)
+		r = plan_lockdown(a, w, err);
+	if (r < 0)
+		return r;
+	a->plan = plan_freeze(&w->builder, err);
+	return a->plan ? 0 : err ? err->code : NSBOX_E_NOMEM;
+}
+
+/* NAME=VALUE replaces what NAME was. */
+static int env_put(struct strlist *env, const char *assignment)
+{
+	size_t len = strcspn(assignment, "=") + 1;
+
+	for (size_t i = 0; i < env->n; i++)
+		if (strncmp(env->v[i], assignment, len) == 0) {
+			strlist_remove(env, i);
+			break;
+		}
+	return strlist_add(env, assignment);
+}
+
+static int build_environment(struct assembly *a, const struct parts *w, struct nsbox_error *err)
+{
+	int r = environ_build(&a->env, w->policy, (const char *const *)environ, a->view.path, err);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < w->cmd.env.n; i++)
+		if (env_put(&a->env, w->cmd.env.v[i]) < 0)
+			return err_nomem(err);
+	for (const char *const *e = w->run->env; e && *e; e++)
+		if (env_put(&a->env, *e) < 0)
+			return err_nomem(err);
+	return 0;
+}
+
+static int assemble_with(struct assembly *a, struct parts *w, struct nsbox_error *err)
+{
+	const struct nsbox_run *run = w->run;
+	int r = decide_strengths(a, w->host, w->policy, err);
+
+	if (r >= 0)
+		r = find_interps(&w->interps, run, run->language, err);
+	if (r >= 0)
+		r = absolute(w->src.file, run->file, S_IFREG, err);
+	if (r >= 0)
+		r = absolute(w->src.project, run->project, S_IFDIR, err);
+	if (r >= 0)
+		r = run->language ? code_argv(a, run, &w->interps, &w->src, &w->cmd, err)
+				  : command_argv(a, run, err);
+	if (r >= 0)
+		r = build_plan(a, w, err);
+	if (r >= 0)
+		r = build_environment(a, w, err);
+	return r;
+}
+
+int assemble(struct assembly *out, const struct host *host, const struct policy *policy,
+	     const struct nsbox_run *run, const struct assemble_how *how,
+	     struct nsbox_error *err)
+{
+	struct assembly a = { .tty = (run->flags & NSBOX_RUN_TTY) != 0 };
+	struct parts w = { .host = host, .policy = policy, .run = run, .how = how };
+	int r = assemble_with(&a, &w, err);
+
+	lang_command_free(&w.cmd);
+	interps_free(&w.interps);
+	plan_builder_free(&w.builder);
+	if (r < 0) {
+		err_stage(err, stage_name(STAGE_prepare));
+		assembly_free(&a);
+		return r;
+	}
+	*out = a;
+	return 0;
+}
+
+void assembly_free(struct assembly *a)
+{
+	free(a->plan);
+	a->plan = NULL;
+	view_free(&a->view);
+	strlist_free(&a->argv);
+	strlist_free(&a->env);
+	bpf_free(&a->payload_filter);
+}

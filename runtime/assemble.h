@@ -1,0 +1,49 @@
+/*
+ * From a policy and a request to everything a launch needs: the frozen plan, the
+ * payload's argv and environment, its extra filter, and what will be in force.
+ * Runs in the launcher before anything exists; changes nothing on the host but the
+ * placeholders of rootfs/protect.h.
+ */
+#ifndef RUNTIME_ASSEMBLE_H
+#define RUNTIME_ASSEMBLE_H
+
+#include "nsbox.h"
+#include "policy/plan.h"
+#include "policy/seccomp.h"
+#include "rootfs/view.h"
+#include "runtime/cgroup.h"
+#include "runtime/identity.h"
+#include "runtime/record.h"
+
+enum { CGROUP_ROWS_MAX = 16 };
+
+struct host { /* what this host can do; found once for a box */
+	struct identity id;
+	struct cgroup_place place;
+	int landlock_abi;	/* 0: none */
+	unsigned cpus;		/* online */
+};
+void host_find(struct host *h, struct nsbox_error *err, int *code);
+
+struct assembly {
+	struct plan *plan;
+	struct view view;
+	struct strlist argv;	/* "nsbox-init", then the payload's */
+	struct strlist env;
+	struct bpf payload_filter; /* count 0: none */
+	struct cgroup_value cgroup_rows[CGROUP_ROWS_MAX];
+	int cgroup_row_count;
+	enum nsbox_strength enforced[ENF_COUNT];
+	bool tty;
+};
+
+struct assemble_how {
+	enum proc_rung proc;	/* the rung of the /proc ladder to plan for */
+	bool look_only;		/* dry run: nothing is made on the host */
+};
+int assemble(struct assembly *out, const struct host *host, const struct policy *policy,
+	     const struct nsbox_run *run, const struct assemble_how *how,
+	     struct nsbox_error *err);
+void assembly_free(struct assembly *a);
+
+#endif

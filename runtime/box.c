@@ -1,0 +1,231 @@
+/*
+ * box.c - the public face of a box. Checks every argument, then box_run.c.
+ */
+#include "runtime/box.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <termios.h>
+#include <unistd.h>
+
+extern const char nsbox_init_blob[], nsbox_init_blob_end[];
+
+/* --------------------------------------------------------------------- open -- */
+
+static int open_init(struct nsbox_error *err)
+{
+	int fd = fd_sealed("nsbox-init", nsbox_init_blob,
+			   (size_t)(nsbox_init_blob_end - nsbox_init_blob));
+
+	if (fd < 0) {
+		int code = err_sys(err, "put init into a memory file");
+
+		err_hint(err, "sysctl vm.memfd_noexec must not be 2");
+		return code;
+	}
+	return fd;
+}
+
+static int refuse_tier(enum nsbox_tier tier, struct nsbox_error *err)
+{
+	static const char *const names[] = { "?", "static", "local", "docker", "local_unsafe",
+					     "docker_unsafe" };
+
+	if ((unsigned)tier >= ARRAY_SIZE(names) || !tier)
+		return err_set(err, NSBOX_E_USAGE, "%d is no tier", (int)tier);
+	err_hint(err, "use the tier local");
+	return err_set(err, NSBOX_E_UNSUPPORTED, "the tier %s is not built yet", names[tier]);
+}
+
+int nsbox_box_open(struct nsbox_box **out, enum nsbox_tier tier,
+		   const struct nsbox_policy *policy, struct nsbox_error *err)
+{
+	struct nsbox_box *box;
+	int r;
+
+	if (!out || !policy)
+		return err_set(err, NSBOX_E_USAGE, "nsbox_box_open: out or policy is NULL");
+	if (tier != NSBOX_TIER_LOCAL)
+		return refuse_tier(tier, err);
+	r = policy_check(&policy->p, err);
+	if (r < 0)
+		return r;
+	box = calloc(1, sizeof(*box));
+	if (!box)
+		return err_nomem(err);
+	box->init_fd = -1;
+	box->host.place.fd = -1;
+	pthread_mutex_init(&box->lock, NULL);
+	r = policy_copy(&box->policy, &policy->p, err);
+	if (r >= 0)
+		host_find(&box->host, err, &r);
+	if (r >= 0)
+		r = box->init_fd = open_init(err);
+	if (r < 0) {
+		nsbox_box_close(box);
+		return r;
+	}
+	*out = box;
+	return 0;
+}
+
+void nsbox_box_close(struct nsbox_box *box)
+{
+	if (!box)
+		return;
+	run_drop(box);
+	if (box->init_fd >= 0)
+		close(box->init_fd);
+	cgroup_place_close(&box->host.place);
+	policy_free(&box->policy);
+	pthread_mutex_destroy(&box->lock);
+	free(box);
+}
+
+/* ---------------------------------------------------------------------- run -- */
+
+int run_read(struct nsbox_run *out, const struct nsbox_run *in, struct nsbox_error *err)
+{
+	const unsigned char *bytes = (const unsigned char *)in;
+	size_t size = in ? in->size : 0;
+
+	if (size < offsetof(struct nsbox_run, language))
+		return err_set(err, NSBOX_E_USAGE, "struct nsbox_run has no size: use NSBOX_RUN_INIT");
+	for (size_t i = sizeof(*out); i < size; i++)
+		if (bytes[i]) {
+			err_hint(err, "the program was compiled against a newer nsbox.h");
+			return err_set(err, NSBOX_E_USAGE,
+				       "struct nsbox_run has a field that this library does not know");
+		}
+	memset(out, 0, sizeof(*out));
+	memcpy(out, in, size < sizeof(*out) ? size : sizeof(*out));
+	if (out->flags & ~(uint32_t)NSBOX_RUN_TTY)
+		return err_set(err, NSBOX_E_USAGE, "unknown flags %#x in struct nsbox_run",
+			       out->flags);
+	return 0;
+}
+
+static int check_run(const struct nsbox_run *run, struct nsbox_error *err)
+{
+	if (run->language && !run->code == !run->file)
+		return err_set(err, NSBOX_E_USAGE, "give either code or file with a language");
+	if (!run->language && (run->code || run->file || run->project || run->interpreter))
+		return err_set(err, NSBOX_E_USAGE,
+			       "code, file, project and interpreter need a language");
+	if (run->timeout_ms > UINT64_MAX / 2000)
+		return err_set(err, NSBOX_E_USAGE, "timeout_ms is out of range");
+	if (run->cwd && run->cwd[0] != '/')
+		return err_set(err, NSBOX_E_USAGE, "the working directory %s is not absolute",
+			       run->cwd);
+	if ((run->flags & NSBOX_RUN_TTY) &&
+	    (run->out == NSBOX_IO_FD || run->in == NSBOX_IO_FD))
+		return err_set(err, NSBOX_E_USAGE, "a pty is relayed: use NSBOX_IO_RELAY");
+	return 0;
+}
+
+int nsbox_box_start(struct nsbox_box *box, const struct nsbox_run *in, struct nsbox_error *err)
+{
+	struct nsbox_run run;
+	int r;
+
+	if (!box || !in)
+		return err_set(err, NSBOX_E_USAGE, "nsbox_box_start: box or run is NULL");
+	if (box->watch)
+		return err_set(err, NSBOX_E_BUSY, "the box has a run in flight");
+	r = run_read(&run, in, err);
+	if (r >= 0)
+		r = check_run(&run, err);
+	return r < 0 ? r : run_start(box, &run, err);
+}
+
+int nsbox_box_fd(const struct nsbox_box *box)
+{
+	return box && box->watch ? box->failed_exec ? box->watch->timer : box->watch->epoll : -1;
+}
+
+int nsbox_box_wait(struct nsbox_box *box, int timeout_ms, struct nsbox_error *err)
+{
+	int r;
+
+	if (!box || !box->watch)
+		return err_set(err, NSBOX_E_USAGE, "nsbox_box_wait: nothing runs");
+	if (box->failed_exec || box->over)
+		return 1;
+	r = watch_turn(box->watch, timeout_ms, err);
+	if (r == 1)
+		box->over = true;
+	return r;
+}
+
+int nsbox_box_collect(struct nsbox_box *box, struct nsbox_result **out, struct nsbox_error *err)
+{
+	int r;
+
+	if (!box || !out || !box->watch)
+		return err_set(err, NSBOX_E_USAGE, "nsbox_box_collect: nothing was started");
+	r = nsbox_box_wait(box, 0, err);
+	if (r < 0)
+		return r;
+	if (r == 0)
+		return err_set(err, NSBOX_E_BUSY, "the run goes on");
+	return run_collect(box, out, err);
+}
+
+int nsbox_box_run(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_result **out,
+		  struct nsbox_error *err)
+{
+	int r;
+
+	if (!out)
+		return err_set(err, NSBOX_E_USAGE, "nsbox_box_run: out is NULL");
+	r = nsbox_box_start(box, run, err);
+	if (r < 0)
+		return r;
+	do {
+		r = nsbox_box_wait(box, -1, err);
+	} while (r == 0);
+	if (r < 0) {
+		run_drop(box);
+		return r;
+	}
+	return run_collect(box, out, err);
+}
+
+/* ------------------------------------------------------------------ meanwhile -- */
+
+int nsbox_box_signal(struct nsbox_box *box, int sig, struct nsbox_error *err)
+{
+	if (!box || !box->watch || box->failed_exec)
+		return err_set(err, NSBOX_E_BUSY, "nothing runs");
+	return watch_signal(box->watch, sig, err);
+}
+
+int nsbox_box_resize(struct nsbox_box *box, uint32_t rows, uint32_t cols, struct nsbox_error *err)
+{
+	struct winsize size = { .ws_row = (unsigned short)rows, .ws_col = (unsigned short)cols };
+
+	if (rows > UINT16_MAX || cols > UINT16_MAX)
+		return err_set(err, NSBOX_E_USAGE, "a terminal of %u x %u", rows, cols);
+	if (!box || !box->watch || box->watch->live.pty < 0)
+		return err_set(err, NSBOX_E_BUSY, "no pty");
+	if (ioctl(box->watch->live.pty, TIOCSWINSZ, &size) < 0)
+		return err_sys(err, "resize the pty");
+	return 0;
+}
+
+void nsbox_box_kill(struct nsbox_box *box)
+{
+	if (!box)
+		return;
+	pthread_mutex_lock(&box->lock);
+	if (box->watch)
+		watch_kill(box->watch, KILL_CALLER, 0);
+	pthread_mutex_unlock(&box->lock);
+}

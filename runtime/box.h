@@ -1,0 +1,39 @@
+/* The inside of struct nsbox_box; for runtime/ only. */
+#ifndef RUNTIME_BOX_H
+#define RUNTIME_BOX_H
+
+#include "nsbox.h"
+#include "policy/policy.h"
+#include "runtime/assemble.h"
+#include "runtime/watch.h"
+
+struct nsbox_policy {
+	struct policy p;
+};
+
+struct nsbox_box {
+	struct policy policy;
+	struct host host;
+	int init_fd;		/* sealed memfd with init, for every run */
+	enum proc_rung proc;	/* the rung that worked */
+
+	/* One run at a time. */
+	struct watch *watch;	/* NULL: idle */
+	struct assembly plan;
+	struct nsbox_result *failed_exec; /* the run was over before it began */
+	char *artifacts_dir;
+	uint64_t setup_us;
+	struct timespec started; /* artifacts are not older than this */
+	bool over;
+	pthread_mutex_t lock;	/* watch, against nsbox_box_kill() of another thread */
+};
+
+/* The request with every field the caller's header had; the rest zero. */
+int run_read(struct nsbox_run *out, const struct nsbox_run *in, struct nsbox_error *err);
+
+/* box_run.c: the life of one run. */
+int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_error *err);
+int run_collect(struct nsbox_box *box, struct nsbox_result **out, struct nsbox_error *err);
+void run_drop(struct nsbox_box *box); /* kill, reap, remove every trace */
+
+#endif

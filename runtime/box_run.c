@@ -1,0 +1,318 @@
+/*
+ * box_run.c - the life of one run: assemble, launch, watch, collect
+ *
+ * Must: leave nothing on the host whichever way a run ends (processes, cgroup,
+ * placeholders, descriptors).
+ */
+#include "runtime/box.h"
+
+#include "base/cleanup.h"
+#include "rootfs/protect.h"
+#include "runtime/hints.h"
+#include "runtime/record.h"
+#include "runtime/stage.h"
+#include "runtime/streams.h"
+#include "runtime/verdict.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+/* --------------------------------------------------------------------- watch -- */
+
+static struct watch *watch_new(const struct nsbox_box *box, struct nsbox_error *err)
+{
+	struct watch *w = calloc(1, sizeof(*w));
+
+	if (!w) {
+		err_nomem(err);
+		return NULL;
+	}
+	w->policy = &box->policy;
+	w->plan = &box->plan;
+	w->cgroup.fd = -1;
+	w->live = (struct live){ .pid = -1, .pidfd = -1, .sock = -1, .work_fd = -1, .pty = -1 };
+	pthread_mutex_init(&w->lock, NULL);
+	w->epoll = epoll_create1(EPOLL_CLOEXEC);
+	w->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (w->epoll < 0 || w->timer < 0)
+		err_sys(err, "make the event loop");
+	return w;
+}
+
+static void watch_free(struct watch *w)
+{
+	if (!w)
+		return;
+	for (int i = 0; i < 3; i++)
+		if (w->pump_used[i])
+			pump_close(&w->pumps[i]);
+	live_close(&w->live);
+	cgroup_destroy(&w->cgroup);
+	capture_free(&w->out);
+	capture_free(&w->err);
+	if (w->epoll >= 0)
+		close(w->epoll);
+	if (w->timer >= 0)
+		close(w->timer);
+	pthread_mutex_destroy(&w->lock);
+	free(w);
+}
+
+static void set_watch(struct nsbox_box *box, struct watch *w)
+{
+	pthread_mutex_lock(&box->lock);
+	box->watch = w;
+	pthread_mutex_unlock(&box->lock);
+}
+
+void run_drop(struct nsbox_box *box)
+{
+	struct watch *w = box->watch;
+
+	if (w && !w->dead) {
+		watch_kill(w, KILL_CALLER, 0);
+		live_reap(&w->live, 5000);
+	}
+	set_watch(box, NULL);
+	watch_free(w);
+	assembly_free(&box->plan); /* removes the placeholders of fs.protect */
+	memset(&box->plan, 0, sizeof(box->plan));
+	free(box->artifacts_dir);
+	box->artifacts_dir = NULL;
+	nsbox_result_free(box->failed_exec);
+	box->failed_exec = NULL;
+	box->over = false;
+}
+
+/* --------------------------------------------------------------------- start -- */
+
+static int launch_once(struct nsbox_box *box, struct watch *w, const struct streams *s,
+		       int *failed_op, struct nsbox_error *err)
+{
+	const struct assembly *a = &box->plan;
+	const struct launch_request req = {
+		.plan = a->plan, .id = &box->host.id, .view = &a->view, .cgroup = &w->cgroup,
+		.argv = (const char *const *)a->argv.v, .env = (const char *const *)a->env.v,
+		.payload_filter = &a->payload_filter, .init_fd = box->init_fd,
+		.in = s->child[0], .out = s->child[1], .err = s->child[2],
+		.own_pipes = (s->child_owned[0] ? 1U : 0) | (s->child_owned[1] ? 2U : 0) |
+			     (s->child_owned[2] ? 4U : 0),
+		.tty = a->tty,
+	};
+
+	return launch(&w->live, &req, failed_op, err);
+}
+
+static bool is_masked_proc(const struct assembly *a, int failed_op,
+			   const struct nsbox_error *err)
+{
+	return failed_op >= 0 && plan_ops(a->plan)[failed_op].kind == OP_PROC &&
+	       err->os_errno == EPERM;
+}
+
+/* Build and start; where an outer container masks /proc, one rung down and again. */
+static int build_and_launch(struct nsbox_box *box, struct watch *w, const struct nsbox_run *run,
+			    const struct streams *s, struct nsbox_error *err)
+{
+	for (;;) {
+		struct nsbox_error own = NSBOX_ERROR_INIT;
+		int failed_op = -1;
+		const struct assemble_how how = { .proc = box->proc };
+		int r = assemble(&box->plan, &box->host, &box->policy, run, &how, err);
+
+		if (r < 0)
+			return r;
+		if (w->cgroup.fd < 0 && box->host.place.fd >= 0) {
+			r = cgroup_make(&w->cgroup, &box->host.place, box->plan.cgroup_rows,
+					(size_t)box->plan.cgroup_row_count, err);
+			if (r < 0) {
+				err_stage(err, stage_name(STAGE_cgroup));
+				return r;
+			}
+		}
+		r = launch_once(box, w, s, &failed_op, &own);
+		if (r < 0 && box->proc != PROC_SYNTHETIC &&
+		    is_masked_proc(&box->plan, failed_op, &own)) {
+			assembly_free(&box->plan);
+			box->proc++;
+			continue;
+		}
+		if (r < 0 && err)
+			*err = own;
+		return r;
+	}
+}
+
+/* The payload could not be executed: 126 and 127 are results, the rest are errors. */
+static int exec_failed(struct nsbox_box *box, const struct watch *w, struct nsbox_error *err)
+{
+	const struct itimerspec at_once = { .it_value.tv_nsec = 1 };
+	int os_errno = w->live.exec_errno;
+	const char *name = box->plan.argv.v[1], *sentence = "";
+	int status = hints_exec(os_errno, &sentence);
+	struct nsbox_result *res;
+	char text[512];
+
+	if (!status) {
+		err_stage(err, stage_name(STAGE_exec));
+		if (os_errno == E2BIG)
+			err_hint(err, "pass large data in a file (--ro) or on stdin (-i)");
+		return err_errno(err, os_errno == E2BIG ? NSBOX_E_USAGE : NSBOX_E_SETUP, os_errno,
+				 "execute %s", name);
+	}
+	res = calloc(1, sizeof(*res));
+	if (!res)
+		return err_nomem(err);
+	snprintf(text, sizeof(text), "%s: %s", sentence, name);
+	res->verdict = NSBOX_EXITED;
+	res->exit_code = status;
+	res->reason = strdup(text);
+	box->failed_exec = res;
+	timerfd_settime(w->timer, 0, &at_once, NULL); /* nsbox_box_fd() is readable */
+	return res->reason ? 0 : err_nomem(err);
+}
+
+static int start_watching(struct nsbox_box *box, struct watch *w, const struct nsbox_run *run,
+			  struct nsbox_error *err)
+{
+	uint64_t timeout_us = run->timeout_ms ? run->timeout_ms * 1000 : box->policy.limits.timeout;
+	int r = 0;
+
+	if (run->flags & NSBOX_RUN_TTY)
+		r = streams_open_pty(w, run, err);
+	if (r < 0) {
+		live_kill(&w->live);
+		live_reap(&w->live, -1);
+		return r;
+	}
+	return watch_begin(w, timeout_us, err);
+}
+
+int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_error *err)
+{
+	struct streams s = { .child = { -1, -1, -1 } };
+	uint64_t from = now_us();
+	struct watch *w = watch_new(box, err);
+	int r;
+
+	/* The clock that file systems stamp with: it lags behind the exact one. */
+	clock_gettime(CLOCK_REALTIME_COARSE, &box->started);
+	if (!w)
+		return NSBOX_E_NOMEM;
+	r = w->epoll < 0 || w->timer < 0 ? NSBOX_E_SYSTEM
+					 : streams_open(&s, w, run, &box->policy, err);
+	if (r >= 0 && run->artifacts_dir && !(box->artifacts_dir = strdup(run->artifacts_dir)))
+		r = err_nomem(err);
+	if (r >= 0)
+		r = build_and_launch(box, w, run, &s, err);
+	streams_close_child(&s);
+	if (r == 1)
+		r = exec_failed(box, w, err);
+	else if (r == 0)
+		r = start_watching(box, w, run, err);
+	box->setup_us = now_us() - from;
+	set_watch(box, w);
+	if (r < 0) {
+		w->dead = true;
+		run_drop(box);
+	}
+	return r;
+}
+
+/* ------------------------------------------------------------------- collect -- */
+
+static int take_stream(struct capture *c, const struct pump *p, bool used, char **data,
+		       size_t *len, uint64_t *total, bool *truncated, bool *captured)
+{
+	*captured = used && p->capture && c->total == p->total && p->limit == UINT64_MAX;
+	*total = used ? p->total : 0;
+	*truncated = *captured ? capture_truncated(c) : used && p->total > p->passed;
+	*data = capture_take(c, len);
+	return *data ? 0 : -1;
+}
+
+static int fill_streams(struct nsbox_result *r, struct watch *w, struct nsbox_error *err)
+{
+	if (take_stream(&w->out, &w->pumps[1], w->pump_used[1], &r->out.data, &r->out.len,
+			&r->out.total, &r->out.truncated, &r->out.captured) < 0 ||
+	    take_stream(&w->err, &w->pumps[2], w->pump_used[2], &r->err.data, &r->err.len,
+			&r->err.total, &r->err.truncated, &r->err.captured) < 0)
+		return err_nomem(err);
+	return 0;
+}
+
+static int fill_common(struct nsbox_result *r, const struct nsbox_box *box,
+		       struct nsbox_error *err)
+{
+	memcpy(r->enforced, box->plan.enforced, sizeof(r->enforced));
+	r->tier = strdup("local");
+	r->working_directory = strdup(box->plan.view.workdir ? box->plan.view.workdir : "/");
+	r->setup_us = box->setup_us;
+	if (!r->tier || !r->working_directory || strlist_copy(&r->notes, &box->plan.view.notes) < 0)
+		return err_nomem(err);
+	return 0;
+}
+
+static int fill_artifacts(struct nsbox_result *r, const struct nsbox_box *box,
+			  struct nsbox_error *err)
+{
+	const struct policy *p = &box->policy;
+	bool ok = r->verdict == NSBOX_EXITED && r->exit_code == 0;
+	const struct artifacts_request req = {
+		.work_fd = box->watch->live.work_fd, .host_dir = box->artifacts_dir, .policy = p,
+		.owner_uid = box->host.id.caller_uid, .owner_gid = box->host.id.caller_gid,
+		.since = box->started,
+	};
+
+	if (!box->artifacts_dir || p->artifacts.collect == COLLECT_NEVER ||
+	    (p->artifacts.collect == COLLECT_ON_SUCCESS && !ok))
+		return 0;
+	if (req.work_fd < 0)
+		return err_set(err, NSBOX_E_SETUP, "the box passed no work folder");
+	return artifacts_collect_since(&r->artifacts, &req, err);
+}
+
+static int result_of_run(struct nsbox_box *box, struct nsbox_result **out,
+			 struct nsbox_error *err)
+{
+	struct watch *w = box->watch;
+	struct nsbox_result *r = calloc(1, sizeof(*r));
+	int code;
+
+	if (!r)
+		return err_nomem(err);
+	cgroup_read(&w->cgroup, &w->evidence.cgroup);
+	code = fill_common(r, box, err);
+	if (code >= 0)
+		code = verdict_fill(r, w, err);
+	if (code >= 0)
+		code = fill_streams(r, w, err);
+	if (code >= 0)
+		code = fill_artifacts(r, box, err);
+	if (code < 0) {
+		nsbox_result_free(r);
+		return code;
+	}
+	*out = r;
+	return 0;
+}
+
+int run_collect(struct nsbox_box *box, struct nsbox_result **out, struct nsbox_error *err)
+{
+	int r;
+
+	if (box->failed_exec) {
+		r = fill_common(box->failed_exec, box, err);
+		if (r >= 0)
+			*out = take_ptr(box->failed_exec);
+	} else {
+		r = result_of_run(box, out, err);
+	}
+	run_drop(box);
+	return r;
+}

@@ -1,0 +1,324 @@
+/*
+ * init.c - PID 1 of a box
+ *
+ * A freestanding program of a few KiB, executed from a sealed memfd under the
+ * payload's own lockdown: it never has more than the payload, and what it starts
+ * never has more than it. It starts the payload, reaps orphans, forwards signals, and
+ * ends the box when the payload ends or the launcher is gone: when PID 1 of a pid
+ * namespace exits, the kernel kills everything in it (pid_namespaces(7)).
+ *
+ * Must:    report EXIT only for the payload it started; treat EOF of the handshake
+ *          as the launcher's death.
+ * Mustn't: keep any descriptor open in the payload but 0, 1, 2; be readable by the
+ *          payload (not dumpable: /proc/1/mem and /proc/1/fd are closed to it).
+ */
+#include "runtime/kernel.h"
+#include "runtime/stage.h"
+#include "runtime/sys.h"
+#include "runtime/wire.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/prctl.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+enum { KERNEL_SIGSET_SIZE = 8, SIGNAL_COUNT = 64, PATH_ROOM = 4096 };
+
+struct kernel_sigaction {
+	void *handler;
+	unsigned long flags;
+	void *restorer;
+	uint64_t mask;
+};
+
+/* What the payload's side of vfork shares with init. */
+struct payload {
+	char *const *argv, *const *env;
+	const struct sock_filter *filter;
+	uint32_t filter_len, flags;
+	int error;	/* errno of what went wrong; 0: running */
+	int stage;	/* STAGE_init: before execve; STAGE_exec: execve itself */
+};
+
+static unsigned char packet[WIRE_MAX] __attribute__((aligned(8)));
+static unsigned char payload_stack[8192] __attribute__((aligned(16)));
+
+static void __attribute__((noreturn)) leave(int code)
+{
+	for (;;)
+		sys(exit_group, code);
+}
+
+static void report(int type, int stage, int value)
+{
+	struct wire_msg msg = { .magic = WIRE_MAGIC, .type = (uint16_t)type,
+				.stage = (uint16_t)stage, .op = -1, .value = value };
+
+	if (sys(sendto, BOX_FD_SOCK, &msg, sizeof(msg), MSG_NOSIGNAL, 0, 0) !=
+	    (long)sizeof(msg))
+		leave(125); /* the launcher is gone */
+}
+
+/* ------------------------------------------------------------------ payload -- */
+
+/* exec keeps ignored signals ignored; the payload starts with every default. */
+static void default_signals(void)
+{
+	const struct kernel_sigaction dfl = { 0 };
+	const uint64_t none = 0;
+
+	for (int sig = 1; sig <= SIGNAL_COUNT; sig++)
+		sys(rt_sigaction, sig, &dfl, 0, KERNEL_SIGSET_SIZE);
+	sys(rt_sigprocmask, SIG_SETMASK, &none, 0, KERNEL_SIGSET_SIZE);
+}
+
+static const char *env_value(char *const *env, const char *name_with_equals)
+{
+	for (; *env; env++) {
+		const char *a = *env, *b = name_with_equals;
+
+		while (*b && *a == *b) {
+			a++;
+			b++;
+		}
+		if (!*b)
+			return a;
+	}
+	return 0;
+}
+
+static int has_slash(const char *s)
+{
+	for (; *s; s++)
+		if (*s == '/')
+			return 1;
+	return 0;
+}
+
+/* dir + "/" + name into out; 0 when it does not fit. */
+static int join(char out[PATH_ROOM], const char *dir, size_t dir_len, const char *name)
+{
+	size_t n = 0;
+
+	if (dir_len + 2 >= PATH_ROOM)
+		return 0;
+	for (; n < dir_len; n++)
+		out[n] = dir[n];
+	out[n++] = '/';
+	for (; *name; name++) {
+		if (n + 1 >= PATH_ROOM)
+			return 0;
+		out[n++] = *name;
+	}
+	out[n] = '\0';
+	return 1;
+}
+
+/*
+ * execvp's search without its "run it with sh" step: EACCES of one entry is kept
+ * and the search goes on; an empty entry would mean the current folder, which the
+ * payload's own files fill, so it is skipped.
+ */
+static int exec_search(const struct payload *p)
+{
+	const char *name = p->argv[0], *path = env_value(p->env, "PATH=");
+	char file[PATH_ROOM];
+	int error = ENOENT;
+
+	if (has_slash(name))
+		return (int)-sys(execve, name, p->argv, p->env);
+	while (path && *path && *name) {
+		const char *end = path;
+		long r;
+
+		while (*end && *end != ':')
+			end++;
+		if (end > path && join(file, path, (size_t)(end - path), name)) {
+			r = sys(execve, file, p->argv, p->env);
+			if (r == -EACCES)
+				error = EACCES;
+			else if (r != -ENOENT && r != -ENOTDIR)
+				return (int)-r;
+		}
+		path = *end ? end + 1 : end;
+	}
+	return error;
+}
+
+static long load_filter(const struct payload *p)
+{
+	struct sock_fprog prog = { .len = (unsigned short)p->filter_len,
+				   .filter = (struct sock_filter *)(uintptr_t)p->filter };
+
+	return p->filter_len ? sys(seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) : 0;
+}
+
+static void payload_main(void *arg)
+{
+	struct payload *p = arg;
+	long r = sys(setsid);
+
+	if (r >= 0 && (p->flags & WIRE_START_TTY))
+		r = sys(ioctl, 0, TIOCSCTTY, 0);
+	default_signals();
+	if (r >= 0)
+		r = load_filter(p);
+	p->stage = r < 0 ? STAGE_init : STAGE_exec;
+	p->error = r < 0 ? (int)-r : exec_search(p);
+	leave(127);
+}
+
+static long start_payload(struct payload *p)
+{
+	long pid = sys_clone_on(CLONE_VM | CLONE_VFORK | SIGCHLD,
+				payload_stack + sizeof(payload_stack), 0, payload_main, p);
+
+	/* CLONE_VFORK: this runs once the payload has called execve or exit. */
+	if (pid < 0)
+		p->error = (int)-pid;
+	return pid;
+}
+
+/* ------------------------------------------------------------------ messages -- */
+
+static long receive(void)
+{
+	long n;
+
+	do {
+		n = sys(recvfrom, BOX_FD_SOCK, packet, sizeof(packet), 0, 0, 0);
+	} while (n == -EINTR);
+	if (n < (long)sizeof(struct wire_msg) ||
+	    ((struct wire_msg *)packet)->magic != WIRE_MAGIC)
+		leave(125); /* EOF or nonsense: the launcher is gone */
+	return n;
+}
+
+static void read_start(struct payload *p)
+{
+	const struct wire_start *start = (const struct wire_start *)packet;
+	size_t n = (size_t)receive();
+
+	if (start->head.type != WIRE_START || n < sizeof(*start) ||
+	    start->filter_len > BPF_MAXINSNS ||
+	    n != sizeof(*start) + start->filter_len * sizeof(struct sock_filter))
+		leave(125);
+	p->flags = start->flags;
+	p->filter = (const struct sock_filter *)(start + 1);
+	p->filter_len = start->filter_len;
+}
+
+static void obey(long payload_pid)
+{
+	const struct wire_msg *msg = (const struct wire_msg *)packet;
+
+	receive();
+	if (msg->type == WIRE_SIGNAL)
+		sys(kill, -payload_pid, msg->value);
+	else if (msg->type == WIRE_PAUSE)
+		sys(kill, -1, msg->value ? SIGSTOP : SIGCONT); /* all but PID 1 itself */
+}
+
+/* ------------------------------------------------------------------- reaping -- */
+
+static uint64_t micros(const struct timeval *t)
+{
+	return (uint64_t)t->tv_sec * 1000000 + (uint64_t)t->tv_usec;
+}
+
+/* Reap what is dead. True once the payload itself was; its status is in *out. */
+static int reap(long payload_pid, struct wire_exit *out)
+{
+	int over = 0, status;
+	struct rusage use;
+	long pid;
+
+	while ((pid = sys(wait4, -1, &status, WNOHANG | __WALL, &use)) > 0) {
+		if ((uint64_t)use.ru_maxrss > out->max_rss_kib)
+			out->max_rss_kib = (uint64_t)use.ru_maxrss;
+		out->user_us += micros(&use.ru_utime);
+		out->system_us += micros(&use.ru_stime);
+		if (pid == payload_pid) {
+			out->status = status;
+			over = 1;
+		}
+	}
+	out->orphans = pid == 0; /* 0: children that still live; ECHILD: none */
+	return over;
+}
+
+static void __attribute__((noreturn)) serve(long payload_pid, int signals)
+{
+	struct wire_exit out = { .head = { .magic = WIRE_MAGIC, .type = WIRE_EXIT,
+					   .stage = STAGE_exec, .op = -1 } };
+	struct pollfd fds[2] = { { .fd = signals, .events = POLLIN },
+				 { .fd = BOX_FD_SOCK, .events = POLLIN } };
+	struct signalfd_siginfo info;
+
+	while (!reap(payload_pid, &out)) {
+		fds[0].revents = fds[1].revents = 0;
+		sys(ppoll, fds, 2, 0, 0, KERNEL_SIGSET_SIZE);
+		if (fds[1].revents)
+			obey(payload_pid);
+		if (fds[0].revents)
+			sys(read, signals, &info, sizeof(info));
+	}
+	sys(sendto, BOX_FD_SOCK, &out, sizeof(out), MSG_NOSIGNAL, 0, 0);
+	leave(0);
+}
+
+void __attribute__((noreturn, used)) init_main(long *stack)
+{
+	const uint64_t all = ~(uint64_t)0;
+	struct payload p = { .stage = STAGE_init };
+	long argc = stack[0], signals, pid;
+
+	p.argv = (char *const *)(stack + 1) + 1; /* after "nsbox-init" */
+	p.env = (char *const *)(stack + 1 + argc + 1);
+	/* From here on EOF of the handshake is the launcher's death, not the end of the
+	 * one thread that made the box. */
+	if (argc < 2 || sys(prctl, PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
+	    sys(prctl, PR_SET_PDEATHSIG, 0, 0, 0, 0) < 0 ||
+	    sys(fcntl, BOX_FD_SOCK, F_SETFD, FD_CLOEXEC) < 0)
+		leave(125);
+	read_start(&p);
+	sys(rt_sigprocmask, SIG_SETMASK, &all, 0, KERNEL_SIGSET_SIZE);
+	signals = sys(signalfd4, -1, &all, KERNEL_SIGSET_SIZE, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (signals < 0)
+		leave(125);
+	pid = start_payload(&p);
+	if (p.error) {
+		report(WIRE_FAIL, p.stage, p.error);
+		leave(125);
+	}
+	report(WIRE_RUNNING, STAGE_exec, 0);
+	for (int fd = 0; fd < BOX_FD_SOCK; fd++)
+		sys(close, fd); /* the payload's streams end when the payload's do */
+	serve(pid, (int)signals);
+}
+
+#if defined(__x86_64__)
+__asm__(".globl _start\n"
+	"_start:\n\t"
+	"xor %ebp, %ebp\n\t"
+	"mov %rsp, %rdi\n\t"
+	"and $-16, %rsp\n\t"
+	"call init_main\n\t"
+	"hlt\n");
+#elif defined(__aarch64__)
+__asm__(".globl _start\n"
+	"_start:\n\t"
+	"mov x29, xzr\n\t"
+	"mov x0, sp\n\t"
+	"bl init_main\n\t"
+	"brk 1\n");
+#endif

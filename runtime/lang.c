@@ -1,0 +1,362 @@
+/*
+ * A language and a source -> argv, environment and files for the box.
+ *
+ * Owns the boot programs (runtime/lang/), built in as data. Runs in the
+ * launcher, before the child exists. Must: name the source "<code>" or by its own
+ * path wherever the language prints it; carry the source as bytes, in a file (one
+ * argv string ends at 128 KiB). Mustn't: look at what the source says.
+ */
+#include "runtime/lang.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+
+#include "boot_js.inc"
+#include "boot_py.inc"
+#include "boot_sh.inc"
+#include "late_py.inc"
+
+#define CODE_NAME "<code>"
+#define CODE_PATH BOX_RUN_DIR "/" CODE_NAME
+#define CODE_MAX ((size_t)16 << 20)
+#define BOOT_MAX ((size_t)4 << 20) /* a boot program and its settings */
+#define FILES_MAX 3
+
+/* What one language's row needs while the command is put together. */
+struct draft {
+	struct lang_command cmd;
+	const struct lang_request *r;
+	bool failed; /* out of memory, sticky */
+};
+
+struct language {
+	const char *name;
+	const char *const *aliases;	/* NULL-terminated */
+	const char *const *extensions;	/* NULL-terminated, with the dot */
+	void (*build)(struct draft *d);
+};
+
+static void add_arg(struct draft *d, const char *arg)
+{
+	if (strlist_add(&d->cmd.argv, arg) < 0)
+		d->failed = true;
+}
+
+static void add_args(struct draft *d, const char *const *args)
+{
+	for (size_t i = 0; args && args[i]; i++)
+		add_arg(d, args[i]);
+}
+
+static void add_env(struct draft *d, const char *name, const char *value,
+		    const char *tail)
+{
+	struct buf b = BUF_INIT(BOOT_MAX);
+
+	buf_fmt(&b, "%s=%s%s", name, value, tail);
+	if (b.failed || strlist_add(&d->cmd.env, buf_text(&b)) < 0)
+		d->failed = true;
+	buf_free(&b);
+}
+
+/* Takes the text out of @b, whether it can be kept or not. */
+static void add_file(struct draft *d, const char *path, struct buf *b)
+{
+	struct lang_file *f = &d->cmd.files[d->cmd.file_count];
+	size_t len = b->len;
+
+	if (d->failed || b->failed) {
+		d->failed = true;
+		buf_free(b);
+		return;
+	}
+	f->path = strdup(path);
+	f->data = buf_take(b);
+	f->len = len;
+	d->cmd.file_count++; /* before the check: the free of a half is fine */
+	if (!f->path || !f->data)
+		d->failed = true;
+}
+
+/* The source as a file, @head in front of its first line. */
+static void add_code(struct draft *d, const char *head)
+{
+	struct buf b = BUF_INIT(CODE_MAX + 64);
+
+	if (!d->r->code)
+		return;
+	buf_str(&b, head);
+	buf_add(&b, d->r->code, d->r->code_len);
+	add_file(d, CODE_PATH, &b);
+}
+
+/*
+ * A path as a Python expression. ASCII goes in as it is; other bytes are decoded by
+ * the interpreter, as it decodes argv, so that a name that is not UTF-8 survives.
+ */
+static void python_str(struct buf *b, const char *s)
+{
+	bool is_ascii = true;
+
+	for (const char *p = s; *p; p++)
+		is_ascii = is_ascii && (unsigned char)*p < 0x80;
+	buf_str(b, is_ascii ? "'" : "b'");
+	for (const char *p = s; *p; p++) {
+		unsigned char c = (unsigned char)*p;
+
+		if (c < 0x20 || c >= 0x7f || c == '\'' || c == '\\')
+			buf_fmt(b, "\\x%02x", c);
+		else
+			buf_char(b, *p);
+	}
+	buf_char(b, '\'');
+	if (!is_ascii)
+		buf_str(b, ".decode('utf-8', 'surrogateescape')");
+}
+
+static void python_setting(struct buf *b, const char *name, const char *value)
+{
+	buf_fmt(b, "%s = ", name);
+	if (value)
+		python_str(b, value);
+	else
+		buf_str(b, "None");
+	buf_char(b, '\n');
+}
+
+static void python_boot(struct draft *d, const char *path)
+{
+	static const char late[] = BOX_RUN_DIR "/late.py";
+	struct buf more = BUF_INIT(BOOT_MAX);
+	const struct lang_request *r = d->r;
+	struct buf b = BUF_INIT(BOOT_MAX);
+
+	python_setting(&b, "NAME", r->code ? CODE_NAME : r->file);
+	python_setting(&b, "SOURCE", r->code ? CODE_PATH : r->file);
+	python_setting(&b, "ARGV0", r->code ? "-c" : r->file);
+	python_setting(&b, "PROJECT", r->project);
+	python_setting(&b, "LATE", late);
+	buf_str(&b, "PATH = [");
+	for (size_t i = 0; i < r->interp->module_path.n; i++) {
+		python_str(&b, r->interp->module_path.v[i]);
+		buf_str(&b, ", ");
+	}
+	buf_str(&b, "]\n");
+	buf_add(&b, boot_py, sizeof(boot_py));
+	add_file(d, path, &b);
+	buf_add(&more, late_py, sizeof(late_py));
+	add_file(d, late, &more);
+}
+
+/*
+ * -I: no PYTHON* variable, no user site, no folder of the script on sys.path.
+ * -S: site reads folders and files for half of the start-up time; what it would
+ *     have found is in interp.module_path.
+ * -u: what was printed before a timeout's SIGKILL is kept.
+ * -B: no __pycache__ among the artifacts. Not -X pycache_prefix: it would also
+ *     hide the compiled files that the library has, and every import would
+ *     compile anew.
+ */
+static void build_python(struct draft *d)
+{
+	static const char boot[] = BOX_RUN_DIR "/importlib_bootstrap.py";
+
+	add_arg(d, "-I");
+	if (!d->r->interp->needs_site)
+		add_arg(d, "-S");
+	add_arg(d, "-u");
+	add_arg(d, "-B");
+	add_arg(d, boot);
+	python_boot(d, boot);
+	add_code(d, "");
+}
+
+static void js_setting(struct buf *b, const char *name, const char *value)
+{
+	buf_fmt(b, "const %s = ", name);
+	if (!value) {
+		buf_str(b, "null;\n");
+		return;
+	}
+	buf_char(b, '"');
+	for (const char *p = value; *p; p++) {
+		unsigned char c = (unsigned char)*p;
+
+		if (c < 0x20 || c == '"' || c == '\\')
+			buf_fmt(b, "\\x%02x", c);
+		else
+			buf_char(b, *p);
+	}
+	buf_str(b, "\";\n");
+}
+
+/* "20.18.1" -> 20 and 18; 0 and 0 when it is no version. */
+static void node_version(const char *s, unsigned *major, unsigned *minor)
+{
+	if (!s || sscanf(s, "%3u.%3u", major, minor) != 2)
+		*major = *minor = 0;
+}
+
+/* Node guessed by content what a .js file is behind a flag, then without one. */
+static bool node_wants_detect_flag(const char *version)
+{
+	unsigned major, minor;
+
+	node_version(version, &major, &minor);
+	return (major == 20 && minor >= 10 && minor < 19) ||
+	       (major == 21 && minor >= 1) || (major == 22 && minor < 7);
+}
+
+static void build_javascript(struct draft *d)
+{
+	static const char boot[] = BOX_RUN_DIR "/boot.js";
+	const struct lang_request *r = d->r;
+	struct buf b = BUF_INIT(BOOT_MAX);
+
+	if (r->project) /* searched last, after every node_modules */
+		add_env(d, "NODE_PATH", r->project, "/node_modules");
+	if (node_wants_detect_flag(r->interp->version))
+		add_arg(d, "--experimental-detect-module");
+	if (!r->code) {
+		add_arg(d, r->file);
+		return;
+	}
+	add_arg(d, "--experimental-vm-modules");
+	add_arg(d, boot);
+	js_setting(&b, "SOURCE", CODE_PATH);
+	js_setting(&b, "PROJECT", r->project);
+	buf_add(&b, boot_js, sizeof(boot_js));
+	add_file(d, boot, &b);
+	add_code(d, "");
+}
+
+/* BASH_ENV is not read under POSIXLY_CORRECT: the program is not found then. */
+static void build_bash(struct draft *d)
+{
+	static const char boot[] = BOX_RUN_DIR "/boot.sh";
+	struct buf b = BUF_INIT(BOOT_MAX);
+
+	add_arg(d, d->r->code ? CODE_NAME : d->r->file);
+	if (!d->r->code)
+		return;
+	add_env(d, "BASH_ENV", boot, "");
+	buf_add(&b, boot_sh, sizeof(boot_sh));
+	add_file(d, boot, &b);
+	add_code(d, "nsbox_start; ");
+}
+
+#define LIST(...) (const char *const[]){ __VA_ARGS__, NULL }
+static const struct language languages[] = {
+	{ "python", LIST("py", "python3"), LIST(".py", ".pyw"), build_python },
+	{ "javascript", LIST("js", "node", "nodejs"),
+	  LIST(".js", ".mjs", ".cjs"), build_javascript },
+	{ "bash", LIST("sh", "shell"), LIST(".sh", ".bash"), build_bash },
+};
+
+static bool is_in(const char *const *list, const char *s)
+{
+	for (; *list; list++)
+		if (strcmp(*list, s) == 0)
+			return true;
+	return false;
+}
+
+const char *lang_canonical(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(languages); i++)
+		if (strcmp(languages[i].name, name) == 0 ||
+		    is_in(languages[i].aliases, name))
+			return languages[i].name;
+	return NULL;
+}
+
+const char *lang_of_file(const char *name)
+{
+	const char *slash = strrchr(name, '/');
+	const char *base = slash ? slash + 1 : name;
+	const char *dot = strrchr(base, '.');
+
+	if (!dot || dot == base) /* ".py" is a hidden file without extension */
+		return NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(languages); i++)
+		if (is_in(languages[i].extensions, dot))
+			return languages[i].name;
+	return NULL;
+}
+
+static int check_request(const struct lang_request *r, struct nsbox_error *err)
+{
+	if (!r->interp || !r->interp->program || !r->interp->language)
+		return err_set(err, NSBOX_E_USAGE, "no interpreter is given");
+	if (!r->code == !r->file)
+		return err_set(err, NSBOX_E_USAGE,
+			       "give either source text or a file");
+	if (r->file && r->file[0] != '/')
+		return err_set(err, NSBOX_E_USAGE,
+			       "the script '%s' is not an absolute path",
+			       r->file);
+	if (r->project && r->project[0] != '/')
+		return err_set(err, NSBOX_E_USAGE,
+			       "the project '%s' is not an absolute path",
+			       r->project);
+	if (r->code && r->code_len > CODE_MAX) {
+		err_hint(err, "put the data into a file and give it with --ro");
+		return err_set(err, NSBOX_E_USAGE,
+			       "the source is %zu bytes long, more than %zu",
+			       r->code_len, CODE_MAX);
+	}
+	return 0;
+}
+
+static const struct language *find_language(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(languages); i++)
+		if (strcmp(languages[i].name, name) == 0)
+			return &languages[i];
+	return NULL;
+}
+
+int lang_command(struct lang_command *out, const struct lang_request *r,
+		 struct nsbox_error *err)
+{
+	struct draft d = { .r = r };
+	const struct language *l;
+	int ret = check_request(r, err);
+
+	if (ret < 0)
+		return ret;
+	l = find_language(r->interp->language);
+	if (!l) {
+		err_hint(err, "known languages: python, javascript, bash");
+		return err_set(err, NSBOX_E_USAGE, "unknown language '%s'",
+			       r->interp->language);
+	}
+	d.cmd.files = calloc(FILES_MAX, sizeof(*d.cmd.files));
+	if (!d.cmd.files)
+		return err_nomem(err);
+	add_arg(&d, r->interp->program);
+	l->build(&d);
+	add_args(&d, r->args);
+	if (d.failed) {
+		lang_command_free(&d.cmd);
+		return err_nomem(err);
+	}
+	*out = d.cmd;
+	return 0;
+}
+
+void lang_command_free(struct lang_command *c)
+{
+	for (size_t i = 0; i < c->file_count; i++) {
+		free(c->files[i].path);
+		free(c->files[i].data);
+	}
+	free(c->files);
+	strlist_free(&c->argv);
+	strlist_free(&c->env);
+	*c = (struct lang_command){ 0 };
+}

@@ -1,0 +1,549 @@
+/*
+ * launch.c - the launcher's half of the stages: clone, idmap, cgroup, handshake
+ *
+ * Runs in the caller's thread. The child shares this process's memory until init is
+ * executed, so everything it reads lives until then, and all signals are blocked while
+ * it is made: a handler of the caller must not run in the child.
+ *
+ * Must:    treat a short, wrong or missing message as failure; leave nothing behind on
+ *          failure (the child is killed and reaped).
+ * Mustn't: change anything of the caller that another thread could see.
+ */
+#include "runtime/launch.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "runtime/child.h"
+#include "runtime/fault.h"
+#include "runtime/hints.h"
+#include "runtime/kernel.h"
+#include "runtime/stage.h"
+#include "runtime/sys.h"
+#include "runtime/wire.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <limits.h>
+#include <linux/mount.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+
+enum { STACK_SIZE = 64 * 1024, GUARD_SIZE = 4096 };
+enum { SETUP_DEADLINE_MS = 30000 };
+
+#define NAMESPACES (CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | \
+		    CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
+
+/* --------------------------------------------------------------- stage clone -- */
+
+struct clone_attempt {
+	uint64_t flags;
+	int cgroup_fd;
+};
+
+static long clone_once(struct child_args *a, char *stack, const struct clone_attempt *try,
+		       int *pidfd)
+{
+	struct clone_args args = {
+		.flags = try->flags | CLONE_VM | CLONE_PIDFD,
+		.pidfd = (uintptr_t)pidfd,
+		.stack = (uintptr_t)stack,
+		.stack_size = STACK_SIZE,
+		.cgroup = try->cgroup_fd >= 0 ? (uint64_t)try->cgroup_fd : 0,
+	};
+	long r;
+
+	if (try->cgroup_fd >= 0)
+		args.flags |= CLONE_INTO_CGROUP;
+	r = sys_clone3_on(&args, sizeof(args), child_main, a);
+	if (r != -ENOSYS)
+		return r;
+	/* An outer filter hides clone3: clone has no room for the newer flags. */
+	return sys_clone_on((unsigned long)((try->flags & ~(uint64_t)CLONE_NEWTIME) | CLONE_VM |
+					    CLONE_PIDFD),
+			    stack + STACK_SIZE, pidfd, child_main, a);
+}
+
+/*
+ * The time namespace needs CONFIG_TIME_NS; CLONE_INTO_CGROUP needs write access to the
+ * common ancestor's cgroup.procs. Neither is a wall: without them the next attempt.
+ */
+static long clone_child(struct child_args *a, char *stack, int cgroup_fd, int *pidfd,
+			bool *in_cgroup)
+{
+	const struct clone_attempt attempts[] = {
+		{ NAMESPACES | CLONE_NEWTIME, cgroup_fd },
+		{ NAMESPACES, cgroup_fd },
+		{ NAMESPACES, -1 },
+	};
+	long r = -EINVAL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(attempts); i++) {
+		r = clone_once(a, stack, &attempts[i], pidfd);
+		*in_cgroup = attempts[i].cgroup_fd >= 0;
+		if (r >= 0 || (r != -EINVAL && r != -EACCES && r != -EPERM && r != -EOPNOTSUPP))
+			break;
+	}
+	return r;
+}
+
+/*
+ * Raw setgroups(2) changes this thread alone (libc's would change all): the child is
+ * born without the caller's supplementary groups. An ordinary caller may not drop
+ * them; in the box they then show as the overflow group.
+ */
+struct groups {
+	gid_t *v;
+	int n;
+};
+
+static void drop_groups(const struct identity *id, struct groups *saved)
+{
+	saved->n = id->may_map ? getgroups(0, NULL) : 0;
+	if (saved->n <= 0)
+		return;
+	saved->v = calloc((size_t)saved->n, sizeof(gid_t));
+	if (!saved->v || getgroups(saved->n, saved->v) < 0 || syscall(SYS_setgroups, 0, NULL) < 0)
+		saved->n = 0;
+}
+
+static void restore_groups(struct groups *saved)
+{
+	if (saved->n > 0)
+		syscall(SYS_setgroups, (size_t)saved->n, saved->v);
+	free(saved->v);
+}
+
+static long stage_clone(struct child_args *a, char *stack, const struct launch_request *r,
+			struct live *l, bool *in_cgroup)
+{
+	const uint64_t all = ~(uint64_t)0;
+	struct groups groups = { 0 };
+	uint64_t saved;
+	long pid;
+
+	/* Raw as well: libc's mask leaves its own internal signals open. */
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &saved, sizeof(all));
+	drop_groups(r->id, &groups);
+	pid = clone_child(a, stack, r->cgroup ? r->cgroup->fd : -1, &l->pidfd, in_cgroup);
+	restore_groups(&groups);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &saved, NULL, sizeof(saved));
+	return pid;
+}
+
+/* --------------------------------------------------------------- stage idmap -- */
+
+static int write_proc(pid_t pid, const char *file, const char *text, struct nsbox_error *err)
+{
+	char path[64];
+	owned_fd int fd = -1;
+
+	/* The number cannot be reused: the child is ours and not reaped yet. */
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0 || fd_write_all(fd, text, strlen(text)) < 0)
+		return err_sys(err, "write \"%s\" to %s", text, path);
+	return 0;
+}
+
+static int map_ids(const struct live *l, struct nsbox_error *err)
+{
+	char uid_line[64], gid_line[64];
+	int r;
+
+	snprintf(uid_line, sizeof(uid_line), "%d %u 1", BOX_UID, (unsigned)l->uid);
+	snprintf(gid_line, sizeof(gid_line), "%d %u 1", BOX_GID, (unsigned)l->gid);
+	/* "deny" first: without CAP_SETGID gid_map can be written only after it, and it
+	 * stays for ever (user_namespaces(7)). */
+	r = write_proc(l->pid, "setgroups", "deny", err);
+	if (r >= 0)
+		r = write_proc(l->pid, "uid_map", uid_line, err);
+	if (r >= 0)
+		r = write_proc(l->pid, "gid_map", gid_line, err);
+	return r;
+}
+
+/* --- fs.write as root: an idmapped mount ----------------------------------- */
+
+static void wait_for_death(void *pipe_fd)
+{
+	char c;
+
+	while (sys(read, *(int *)pipe_fd, &c, 1) == -EINTR)
+		;
+	for (;;)
+		sys(exit_group, 0);
+}
+
+/*
+ * A user namespace whose map says "on disk the caller's id, in the box the box's id":
+ * made by a child that does nothing, kept by a descriptor.
+ */
+static int make_userns(const struct identity *id, const struct live *l, char *stack,
+		       struct nsbox_error *err)
+{
+	const uint64_t all = ~(uint64_t)0;
+	int ends[2], fd = -1;
+	char path[64], text[64];
+	uint64_t saved;
+	long pid;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_sys(err, "make a pipe");
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &saved, sizeof(all));
+	/* CLONE_VM: never copy a large caller. CLONE_FILES: closing our end is EOF there. */
+	pid = sys_clone_on(CLONE_VM | CLONE_FILES | CLONE_NEWUSER, stack + STACK_SIZE, NULL,
+			   wait_for_death, &ends[0]);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &saved, NULL, sizeof(saved));
+	if (pid < 0) {
+		errno = (int)-pid;
+		err_sys(err, "clone a user namespace for the id map");
+	} else {
+		snprintf(text, sizeof(text), "%u %u 1", (unsigned)id->caller_uid, (unsigned)l->uid);
+		if (write_proc((pid_t)pid, "uid_map", text, err) >= 0) {
+			snprintf(text, sizeof(text), "%u %u 1", (unsigned)id->caller_gid,
+				 (unsigned)l->gid);
+			if (write_proc((pid_t)pid, "gid_map", text, err) >= 0) {
+				snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
+				fd = open(path, O_RDONLY | O_CLOEXEC);
+				if (fd < 0)
+					err_sys(err, "open %s", path);
+			}
+		}
+	}
+	close(ends[1]);
+	if (pid > 0)
+		while (waitpid((pid_t)pid, NULL, __WALL) < 0 && errno == EINTR)
+			;
+	close(ends[0]);
+	return fd >= 0 ? fd : (err ? err->code : NSBOX_E_SYSTEM);
+}
+
+static int idmap_trees(const struct launch_request *r, const struct live *l,
+		       struct nsbox_error *err)
+{
+	owned_mem char *stack = NULL;
+	owned_fd int userns = -1;
+
+	for (size_t i = 0; i < r->view->tree_count; i++) {
+		const struct view_tree *t = &r->view->trees[i];
+		struct mount_attr attr = { .attr_set = MOUNT_ATTR_IDMAP };
+
+		if (!t->needs_idmap)
+			continue;
+		if (!stack && !(stack = malloc(STACK_SIZE)))
+			return err_nomem(err);
+		if (userns < 0)
+			userns = make_userns(r->id, l, stack, err);
+		if (userns < 0)
+			return userns;
+		attr.userns_fd = (uint64_t)userns;
+		if (syscall(SYS_mount_setattr, t->fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr,
+			    sizeof(attr)) < 0) {
+			int e = errno;
+
+			err_hint(err, "the file system of %s has no idmapped mounts: run nsbox as "
+				 "the owner of the folder instead of root", t->src);
+			return err_errno(err, NSBOX_E_UNSUPPORTED, e, "map ids of %s", t->src);
+		}
+	}
+	return 0;
+}
+
+/* "echo x > /dev/stdout" opens the pipe again by name: it must be the box's own. */
+static int own_pipes(const struct launch_request *r, const struct live *l,
+		     struct nsbox_error *err)
+{
+	const int fds[] = { r->in, r->out, r->err };
+
+	for (int i = 0; i < 3; i++)
+		if ((r->own_pipes & (1U << i)) && r->id->may_map && fchown(fds[i], l->uid, l->gid) < 0)
+			return err_sys(err, "give a stream to the box");
+	return 0;
+}
+
+static int stage_idmap(const struct launch_request *r, const struct live *l,
+		       struct nsbox_error *err)
+{
+	int code = map_ids(l, err);
+
+	if (code >= 0)
+		code = own_pipes(r, l, err);
+	return code < 0 ? code : idmap_trees(r, l, err);
+}
+
+/* ----------------------------------------------------------------- handshake -- */
+
+static int send_go(int sock, struct nsbox_error *err)
+{
+	const struct wire_msg go = { .magic = WIRE_MAGIC, .type = WIRE_GO,
+				     .stage = STAGE_cgroup, .op = -1 };
+
+	if (send(sock, &go, sizeof(go), MSG_NOSIGNAL) != (ssize_t)sizeof(go))
+		return err_sys(err, "tell the child to go on");
+	return 0;
+}
+
+static int send_start(int sock, const struct launch_request *r, struct nsbox_error *err)
+{
+	struct wire_start start = {
+		.head = { .magic = WIRE_MAGIC, .type = WIRE_START, .stage = STAGE_init, .op = -1 },
+		.flags = r->tty ? WIRE_START_TTY : 0,
+		.filter_len = r->payload_filter ? (uint32_t)r->payload_filter->count : 0,
+	};
+	struct iovec iov[2] = { { &start, sizeof(start) } };
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 1 };
+
+	if (start.filter_len) {
+		iov[1].iov_base = r->payload_filter->insn;
+		iov[1].iov_len = start.filter_len * sizeof(struct sock_filter);
+		msg.msg_iovlen = 2;
+	}
+	if (sendmsg(sock, &msg, MSG_NOSIGNAL) < 0)
+		return err_sys(err, "tell init what to start");
+	return 0;
+}
+
+struct packet {
+	struct wire_msg head;
+	char rest[sizeof(struct wire_exit)];
+	ssize_t len;
+	int fd;	/* received with it, or -1 */
+};
+
+/* One packet, or a failure: EOF, a wrong magic and a deadline all are. */
+static int receive(int sock, struct packet *p, struct nsbox_error *err)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec iov[2] = { { &p->head, sizeof(p->head) }, { p->rest, sizeof(p->rest) } };
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2, .msg_control = &control,
+			      .msg_controllen = sizeof(control.room) };
+	struct pollfd pfd = { .fd = sock, .events = POLLIN };
+	struct cmsghdr *c;
+	int ready;
+
+	p->fd = -1;
+	do {
+		ready = poll(&pfd, 1, SETUP_DEADLINE_MS);
+	} while (ready < 0 && errno == EINTR);
+	if (ready == 0)
+		return err_set(err, NSBOX_E_SETUP, "no answer from the child within %d s",
+			       SETUP_DEADLINE_MS / 1000);
+	p->len = ready < 0 ? -1 : recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	if (p->len < 0 && errno != ECONNRESET)
+		return err_sys(err, "hear from the child");
+	if (p->len < (ssize_t)sizeof(p->head) || p->head.magic != WIRE_MAGIC)
+		return err_set(err, NSBOX_E_SETUP, "the child died without a word");
+	c = CMSG_FIRSTHDR(&msg);
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+	    c->cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(&p->fd, CMSG_DATA(c), sizeof(int));
+	return 0;
+}
+
+static void keep_fd(struct live *l, const struct packet *p)
+{
+	int *slot = p->head.value == WIRE_TAG_WORK ? &l->work_fd
+		  : p->head.value == WIRE_TAG_PTY  ? &l->pty
+						   : NULL;
+
+	if (slot && *slot < 0)
+		*slot = p->fd;
+	else if (p->fd >= 0)
+		close(p->fd);
+}
+
+static int setup_failed(const struct launch_request *r, const struct packet *p, int *failed_op,
+			struct nsbox_error *err)
+{
+	*failed_op = p->head.op;
+	err_stage(err, stage_name(p->head.stage));
+	return hints_setup(err, r->plan, p->head.op, p->head.value);
+}
+
+/* Until RUNNING (0) or the failed exec of the payload (1); all else is a descriptor or
+ * the end. */
+static int await_running(const struct launch_request *r, struct live *l, int *failed_op,
+			 struct nsbox_error *err)
+{
+	for (;;) {
+		struct packet p;
+		int code = receive(l->sock, &p, err);
+
+		if (code < 0)
+			return code;
+		switch (p.head.type) {
+		case WIRE_FD:
+			keep_fd(l, &p);
+			continue;
+		case WIRE_RUNNING:
+			if (p.head.stage == STAGE_exec)
+				return 0;
+			break;
+		case WIRE_FAIL:
+			if (p.head.stage == STAGE_exec) {
+				l->exec_errno = p.head.value;
+				return 1;
+			}
+			return setup_failed(r, &p, failed_op, err);
+		}
+		return err_set(err, NSBOX_E_SETUP, "message %u of stage %u was not expected",
+			       p.head.type, p.head.stage);
+	}
+}
+
+/* -------------------------------------------------------------------- launch -- */
+
+static int clone_failed(long r, struct nsbox_error *err)
+{
+	err_stage(err, stage_name(STAGE_clone));
+	return hints_clone(err, (int)-r);
+}
+
+static int run_stages(const struct launch_request *r, struct child_args *a, struct live *l,
+		      int child_sock, int *failed_op, bool in_cgroup, struct nsbox_error *err)
+{
+	int code;
+
+	fault_parent(STAGE_clone);
+	code = stage_idmap(r, l, err);
+	err_stage(code < 0 ? err : NULL, stage_name(STAGE_idmap));
+	if (code >= 0 && r->cgroup && r->cgroup->fd >= 0 && !in_cgroup) {
+		code = cgroup_join(r->cgroup, l->pid, err);
+		err_stage(code < 0 ? err : NULL, stage_name(STAGE_cgroup));
+	}
+	fault_parent(STAGE_idmap);
+	close(child_sock); /* so that the child's death is EOF here */
+	fault_parent(STAGE_cgroup);
+	if (code >= 0)
+		code = send_go(l->sock, err);
+	if (code >= 0)
+		code = send_start(l->sock, r, err);
+	fault_watch(a);
+	if (code >= 0)
+		code = await_running(r, l, failed_op, err);
+	fault_parent(STAGE_init);
+	fault_parent(STAGE_exec);
+	if (code < 0 && err && !err->stage[0])
+		err_stage(err, stage_name(a->stage)); /* how far it came, from shared memory */
+	return code;
+}
+
+static char *new_stack(void)
+{
+	char *p = mmap(NULL, STACK_SIZE + GUARD_SIZE, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
+
+	if (p == MAP_FAILED)
+		return NULL;
+	mprotect(p, GUARD_SIZE, PROT_NONE);
+	return p + GUARD_SIZE;
+}
+
+static void free_stack(char *stack)
+{
+	munmap(stack - GUARD_SIZE, STACK_SIZE + GUARD_SIZE);
+}
+
+int launch(struct live *out, const struct launch_request *r, int *failed_op,
+	   struct nsbox_error *err)
+{
+	struct child_args a = { .plan = r->plan, .in = r->in, .out = r->out, .err = r->err,
+				.init_fd = r->init_fd, .argv = r->argv, .env = r->env,
+				.stage = STAGE_clone, .root_fd = -1 };
+	struct live l = { .pid = -1, .pidfd = -1, .sock = -1, .work_fd = -1, .pty = -1 };
+	/* The child's setresuid clears "dumpable" of the memory it shares with us: without
+	 * this the caller would lose its core dumps. */
+	int dumpable = prctl(PR_GET_DUMPABLE, 0, 0, 0, 0);
+	bool in_cgroup = false;
+	int pair[2], code;
+	char *stack;
+	long pid;
+
+	*failed_op = -1;
+	fault_arm(&a);
+	fault_parent(STAGE_prepare);
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return err_sys(err, "make the handshake's socket pair");
+	stack = new_stack();
+	if (!stack) {
+		close(pair[0]);
+		close(pair[1]);
+		return err_nomem(err);
+	}
+	l.sock = pair[0];
+	a.sock = pair[1];
+	pid = stage_clone(&a, stack, r, &l, &in_cgroup);
+	if (pid < 0) {
+		close(pair[1]);
+		code = clone_failed(pid, err);
+	} else {
+		l.pid = (pid_t)pid;
+		l.uid = identity_uid(r->id, l.pid);
+		l.gid = identity_gid(r->id, l.pid);
+		code = run_stages(r, &a, &l, pair[1], failed_op, in_cgroup, err);
+	}
+	if (code != 0) {
+		live_kill(&l);
+		live_reap(&l, -1); /* before the stack goes: the child runs on it */
+		live_close(&l);
+	}
+	if (code >= 0)
+		*out = l;
+	if (dumpable == 1)
+		prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+	free_stack(stack);
+	return code;
+}
+
+void live_kill(const struct live *l)
+{
+	if (l->pidfd >= 0)
+		syscall(SYS_pidfd_send_signal, l->pidfd, SIGKILL, NULL, 0);
+}
+
+int live_reap(struct live *l, int timeout_ms)
+{
+	struct pollfd pfd = { .fd = l->pidfd, .events = POLLIN };
+	siginfo_t info;
+	int ready;
+
+	if (l->pidfd < 0)
+		return 0;
+	do {
+		ready = poll(&pfd, 1, timeout_ms);
+	} while (ready < 0 && errno == EINTR);
+	if (ready == 0)
+		return 1;
+	/* ECHILD: the caller has a wait of its own for everything, and was first. */
+	while (waitid((idtype_t)3 /* P_PIDFD */, (id_t)l->pidfd, &info, WEXITED | __WALL) < 0 &&
+	       errno == EINTR)
+		;
+	return 0;
+}
+
+void live_close(struct live *l)
+{
+	int *const fds[] = { &l->pidfd, &l->sock, &l->work_fd, &l->pty };
+
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		if (*fds[i] >= 0)
+			close(*fds[i]);
+		*fds[i] = -1;
+	}
+}

@@ -1,0 +1,51 @@
+/*
+ * launch.c - from a frozen plan to a running payload. The launcher's (parent's) half
+ * of the stages; child.c and init are the other.
+ */
+#ifndef RUNTIME_LAUNCH_H
+#define RUNTIME_LAUNCH_H
+
+#include "policy/plan.h"
+#include "policy/seccomp.h"
+#include "rootfs/view.h"
+#include "runtime/cgroup.h"
+#include "runtime/identity.h"
+
+struct launch_request {
+	const struct plan *plan;
+	const struct identity *id;
+	const struct view *view;	/* its detached trees get their id map here */
+	const struct cgroup *cgroup;	/* leaf to start in; fd -1: none */
+	const char *const *argv, *const *env; /* argv[0] is init's name */
+	const struct bpf *payload_filter; /* stacked for the payload alone; may be NULL */
+	int init_fd;			/* sealed memfd */
+	int in, out, err;		/* the child's ends; -1: /dev/null */
+	unsigned own_pipes;		/* 1 << 0..2: that end is a pipe of ours */
+	bool tty;
+};
+
+struct live { /* a box that runs */
+	pid_t pid;		/* of init, on the host; for printing and /proc */
+	int pidfd, sock;
+	int work_fd;		/* O_PATH of the work folder, when the plan sends it */
+	int pty;		/* master, when the plan makes one */
+	uid_t uid;
+	gid_t gid;
+	int exec_errno;		/* launch() returned 1: why the payload did not start */
+};
+
+/*
+ * 0: the payload runs. 1: the box was built, but the payload could not be executed
+ * (out->exec_errno; everything else of *out is unset). Negative: err has stage and
+ * hint; *failed_op is the index of the operation that failed, or -1. Unless 0 is
+ * returned nothing runs and nothing is left.
+ */
+int launch(struct live *out, const struct launch_request *r, int *failed_op,
+	   struct nsbox_error *err);
+void live_close(struct live *l);
+
+/* Wait until init is dead and reaped; timeout_ms -1: for ever. 1: still alive. */
+int live_reap(struct live *l, int timeout_ms);
+void live_kill(const struct live *l);
+
+#endif

@@ -1,0 +1,223 @@
+/*
+ * pump.c - one stream, bounded, non-blocking. Runs in the launcher's event loop.
+ *
+ * Mustn't: block (a deadline of the box would pass unseen), raise SIGPIPE in the
+ * caller, or change flags of a description that the caller shares with others.
+ */
+#include "runtime/pump.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static bool is_ready(int fd, short events)
+{
+	struct pollfd pfd = { .fd = fd, .events = events };
+
+	return poll(&pfd, 1, 0) > 0;
+}
+
+static int prepare_end(int fd, bool shared, bool *is_file)
+{
+	struct stat st;
+
+	if (fd < 0)
+		return 0;
+	if (fstat(fd, &st) < 0)
+		return -1;
+	*is_file = S_ISREG(st.st_mode);
+	return shared || *is_file ? 0 : fd_nonblocking(fd);
+}
+
+int pump_open(struct pump *p, int epoll, int src, bool src_shared, int dst, bool dst_shared,
+	      struct nsbox_error *err)
+{
+	struct pump new = { .epoll = epoll, .src = src, .dst = dst, .limit = UINT64_MAX,
+			    .src_shared = src_shared, .dst_shared = dst_shared };
+
+	*p = new;
+	if (src < 0 || prepare_end(src, src_shared, &p->src_files) < 0 ||
+	    prepare_end(dst, dst_shared, &p->dst_files) < 0) {
+		int code = err_sys(err, "prepare a stream");
+
+		pump_close(p);
+		return code;
+	}
+	return 0;
+}
+
+void pump_close(struct pump *p)
+{
+	if (p->src >= 0)
+		close(p->src);
+	if (p->dst >= 0)
+		close(p->dst);
+	free(p->room);
+	p->room = NULL;
+	p->src = p->dst = -1;
+	p->src_in = p->dst_in = false;
+	p->over = true;
+}
+
+/* --------------------------------------------------------------------- epoll -- */
+
+static void set_interest(struct pump *p, int fd, bool *is_in, bool *files, uint32_t events)
+{
+	struct epoll_event ev = { .events = events, .data.ptr = p };
+
+	if (fd < 0 || *files || *is_in == (events != 0))
+		return;
+	if (!events) {
+		epoll_ctl(p->epoll, EPOLL_CTL_DEL, fd, NULL);
+		*is_in = false;
+	} else if (epoll_ctl(p->epoll, EPOLL_CTL_ADD, fd, &ev) == 0) {
+		*is_in = true;
+	} else if (errno == EPERM) {
+		*files = true;
+	}
+}
+
+static void wait_for(struct pump *p, bool source)
+{
+	set_interest(p, p->src, &p->src_in, &p->src_files, source ? EPOLLIN : 0);
+	set_interest(p, p->dst, &p->dst_in, &p->dst_files, source ? 0 : EPOLLOUT);
+}
+
+/* ------------------------------------------------------------------- writing -- */
+
+/*
+ * write(2) without SIGPIPE for the caller: blocked for this thread, taken back when it
+ * was ours. (MSG_NOSIGNAL is for sockets only.)
+ */
+static ssize_t write_quietly(int fd, const void *data, size_t len)
+{
+	const struct timespec now = { 0 };
+	sigset_t pipe_only, old, pending;
+	ssize_t n;
+	int saved;
+
+	sigemptyset(&pipe_only);
+	sigaddset(&pipe_only, SIGPIPE);
+	sigpending(&pending);
+	pthread_sigmask(SIG_BLOCK, &pipe_only, &old);
+	n = write(fd, data, len);
+	saved = errno;
+	if (n < 0 && saved == EPIPE && !sigismember(&pending, SIGPIPE))
+		while (sigtimedwait(&pipe_only, NULL, &now) < 0 && errno == EINTR)
+			;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	errno = saved;
+	return n;
+}
+
+enum step { STEP_ON, STEP_WAIT_SRC, STEP_WAIT_DST, STEP_OVER };
+
+static enum step write_some(struct pump *p)
+{
+	size_t len = p->len - p->at;
+	ssize_t n;
+
+	if (p->dst_shared && !p->dst_files) {
+		if (!is_ready(p->dst, POLLOUT))
+			return STEP_WAIT_DST;
+		/* A blocking description: after POLLOUT this much never blocks (pipe(7)). */
+		if (len > PIPE_BUF)
+			len = PIPE_BUF;
+	}
+	n = write_quietly(p->dst, p->room + p->at, len);
+	if (n < 0 && errno == EINTR)
+		return STEP_ON;
+	if (n < 0)
+		return errno == EAGAIN ? STEP_WAIT_DST : STEP_OVER; /* the reader is gone */
+	p->at += (size_t)n;
+	return STEP_ON;
+}
+
+/* ------------------------------------------------------------------- reading -- */
+
+static void take(struct pump *p, size_t n)
+{
+	uint64_t left = p->limit - p->passed;
+
+	p->total += n;
+	if (p->dst < 0) {
+		capture_add(p->capture, p->room, n);
+		return;
+	}
+	p->at = 0;
+	p->len = n < left ? n : (size_t)left; /* past the limit: counted and dropped */
+	p->passed += p->len;
+}
+
+static enum step read_some(struct pump *p)
+{
+	ssize_t n;
+
+	if (!p->room && !(p->room = malloc(PUMP_ROOM)))
+		return STEP_OVER;
+	if (p->src_shared && !p->src_files && !is_ready(p->src, POLLIN))
+		return STEP_WAIT_SRC;
+	n = read(p->src, p->room, PUMP_ROOM);
+	if (n < 0 && errno == EINTR)
+		return STEP_ON;
+	if (n < 0 && errno == EAGAIN)
+		return STEP_WAIT_SRC;
+	if (n <= 0)
+		return STEP_OVER; /* EOF; EIO is a pty's way to say so */
+	take(p, (size_t)n);
+	return STEP_ON;
+}
+
+/* At most this many rounds a call, so that one stream cannot hold up the loop. */
+enum { ROUNDS_MAX = 16 };
+
+static enum step step_rounds(struct pump *p)
+{
+	enum step s = STEP_ON;
+
+	for (int i = 0; i < ROUNDS_MAX && s == STEP_ON; i++)
+		s = p->at < p->len ? write_some(p) : read_some(p);
+	return s;
+}
+
+void pump_step(struct pump *p)
+{
+	enum step s;
+
+	if (p->over)
+		return;
+	s = step_rounds(p);
+	/* Still going: the next wake-up comes at once, from whichever side is due. */
+	if (s == STEP_ON)
+		s = p->at < p->len ? STEP_WAIT_DST : STEP_WAIT_SRC;
+	if (s == STEP_OVER)
+		pump_close(p); /* closing our end is what tells the other side */
+	else
+		wait_for(p, s == STEP_WAIT_SRC);
+}
+
+bool pump_drain(struct pump *p)
+{
+	while (!p->over) {
+		enum step s = step_rounds(p);
+
+		if (s == STEP_WAIT_DST) {
+			wait_for(p, false);
+			return false;
+		}
+		/* The writer is dead: an empty pipe stays empty. */
+		if (s == STEP_OVER || s == STEP_WAIT_SRC)
+			pump_close(p);
+	}
+	return true;
+}

@@ -1,0 +1,128 @@
+/*
+ * streams.c - how a run's stdin, stdout and stderr are connected
+ *
+ * Mustn't: hand a descriptor of the caller to the payload unless it was asked for by
+ * NSBOX_IO_FD: a shared description carries flags, position and, for a terminal, the
+ * caller's own keyboard.
+ */
+#include "runtime/streams.h"
+
+#include "base/cleanup.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+static int copy_of(int fd)
+{
+	return fcntl(fd, F_DUPFD_CLOEXEC, 3);
+}
+
+static int bad_fd(struct nsbox_error *err, int i)
+{
+	static const char *const names[] = { "in_fd", "out_fd", "err_fd" };
+
+	return err_sys(err, "use %s of the run", names[i]);
+}
+
+/* A pipe whose far end the child gets; ours goes to pump i. */
+static int connect_pipe(struct streams *s, struct watch *w, int i, int caller_fd,
+			struct nsbox_error *err)
+{
+	int ends[2], mine, theirs, other = -1, r;
+
+	if (caller_fd >= 0) {
+		other = copy_of(caller_fd);
+		if (other < 0)
+			return bad_fd(err, i);
+	}
+	if (pipe2(ends, O_CLOEXEC) < 0) {
+		if (other >= 0)
+			close(other);
+		return err_sys(err, "make a pipe");
+	}
+	theirs = i == 0 ? ends[0] : ends[1];
+	mine = i == 0 ? ends[1] : ends[0];
+	s->child[i] = theirs;
+	s->child_owned[i] = true;
+	r = i == 0 ? pump_open(&w->pumps[i], w->epoll, other, true, mine, false, err)
+		   : pump_open(&w->pumps[i], w->epoll, mine, false, other, true, err);
+	w->pump_used[i] = r >= 0;
+	return r;
+}
+
+static int connect_one(struct streams *s, struct watch *w, int i, int mode, int fd,
+		       struct nsbox_error *err)
+{
+	switch (mode) {
+	case NSBOX_IO_NULL:
+		return 0;
+	case NSBOX_IO_FD:
+		if (fcntl(fd, F_GETFD) < 0)
+			return bad_fd(err, i);
+		s->child[i] = fd;
+		return 0;
+	case NSBOX_IO_RELAY:
+		return connect_pipe(s, w, i, fd, err);
+	case NSBOX_IO_CAPTURE:
+		return i == 0 ? 0 : connect_pipe(s, w, i, -1, err);
+	default:
+		return err_set(err, NSBOX_E_USAGE, "%d is no enum nsbox_io", mode);
+	}
+}
+
+int streams_open(struct streams *s, struct watch *w, const struct nsbox_run *run,
+		 const struct policy *p, struct nsbox_error *err)
+{
+	const int modes[] = { run->in, run->out, run->err };
+	const int fds[] = { run->in_fd, run->out_fd, run->err_fd };
+	int r = 0;
+
+	*s = (struct streams){ .child = { -1, -1, -1 } };
+	capture_init(&w->out, p->limits.stdout_bytes);
+	capture_init(&w->err, p->limits.stderr_bytes);
+	if (run->flags & NSBOX_RUN_TTY)
+		return 0; /* the child makes the pty; see streams_open_pty() */
+	for (int i = 0; i < 3 && r >= 0; i++)
+		r = connect_one(s, w, i, modes[i], fds[i], err);
+	w->pumps[1].capture = &w->out;
+	w->pumps[2].capture = &w->err;
+	if (w->pump_used[1] && run->out == NSBOX_IO_RELAY)
+		w->pumps[1].limit = p->limits.stdout_bytes;
+	if (w->pump_used[2] && run->err == NSBOX_IO_RELAY)
+		w->pumps[2].limit = p->limits.stderr_bytes;
+	return r;
+}
+
+void streams_close_child(struct streams *s)
+{
+	for (int i = 0; i < 3; i++) {
+		if (s->child_owned[i])
+			close(s->child[i]);
+		s->child_owned[i] = false;
+		s->child[i] = -1;
+	}
+}
+
+int streams_open_pty(struct watch *w, const struct nsbox_run *run, struct nsbox_error *err)
+{
+	owned_fd int in = -1, out = -1, to = -1, from = -1;
+	int r;
+
+	in = run->in == NSBOX_IO_RELAY ? copy_of(run->in_fd) : -1;
+	out = run->out == NSBOX_IO_RELAY ? copy_of(run->out_fd) : -1;
+	to = copy_of(w->live.pty); /* two numbers: epoll knows one registration for each */
+	from = copy_of(w->live.pty);
+	if (to < 0 || from < 0 || (run->in == NSBOX_IO_RELAY && in < 0) ||
+	    (run->out == NSBOX_IO_RELAY && out < 0))
+		return err_sys(err, "connect the pty");
+	if (in >= 0) {
+		r = pump_open(&w->pumps[0], w->epoll, take_fd(in), true, take_fd(to), false, err);
+		w->pump_used[0] = r >= 0;
+		if (r < 0)
+			return r;
+	}
+	r = pump_open(&w->pumps[1], w->epoll, take_fd(from), false, take_fd(out), true, err);
+	w->pump_used[1] = r >= 0;
+	w->pumps[1].capture = &w->out;
+	return r;
+}

@@ -1,0 +1,21 @@
+/* stdin, stdout, stderr of a run: the child's ends and the launcher's pumps. */
+#ifndef RUNTIME_STREAMS_H
+#define RUNTIME_STREAMS_H
+
+#include "nsbox.h"
+#include "runtime/launch.h"
+#include "runtime/watch.h"
+
+struct streams {
+	int child[3];		/* -1: /dev/null of the box */
+	bool child_owned[3];	/* close after the launch */
+};
+
+int streams_open(struct streams *s, struct watch *w, const struct nsbox_run *run,
+		 const struct policy *p, struct nsbox_error *err);
+void streams_close_child(struct streams *s);
+
+/* With a pty there is no pipe: pump between the caller's descriptors and the master. */
+int streams_open_pty(struct watch *w, const struct nsbox_run *run, struct nsbox_error *err);
+
+#endif

@@ -1,0 +1,383 @@
+/*
+ * watch.c - one run in flight. Runs in the launcher, in whatever thread turns it.
+ *
+ * Must:    end the box exactly at its deadline, whatever the payload does with signals
+ *          or descriptors; never block on a stream; take verdicts only from evidence.
+ * Mustn't: trust a length or a number that comes from inside the box beyond showing it.
+ */
+#include "runtime/watch.h"
+
+#include "base/cleanup.h"
+#include "runtime/sample.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	SAMPLE_US = 20000,	  /* between two looks at memory and cpu */
+	SAMPLE_SHARE = 20,	  /* a look may cost at most 1/20 of the time */
+	PATIENCE_US = 5000000,	  /* after SIGKILL: a process may sit in the kernel */
+	CPU_BURST_US = 100000,	  /* over the share of cpu before a pause */
+	PAUSE_MAX_US = 200000,
+	SATURATED_US = 1000000,	  /* at the limit of processes for so long: a fork bomb */
+};
+
+uint64_t now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+/* --------------------------------------------------------------------- killing -- */
+
+void watch_kill(struct watch *w, enum kill_reason why, uint64_t value)
+{
+	pthread_mutex_lock(&w->lock);
+	if (w->evidence.killed == KILL_NONE && !w->evidence.has_exit) {
+		w->evidence.killed = why;
+		w->evidence.kill_value = value;
+	}
+	if (!w->patience_us)
+		w->patience_us = now_us() + PATIENCE_US;
+	live_kill(&w->live); /* PID 1 of the namespace: the kernel kills the rest */
+	pthread_mutex_unlock(&w->lock);
+}
+
+static int tell_init(const struct watch *w, int type, int value)
+{
+	const struct wire_msg msg = { .magic = WIRE_MAGIC, .type = (uint16_t)type,
+				      .stage = 0, .op = -1, .value = value };
+
+	return send(w->live.sock, &msg, sizeof(msg), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+		       (ssize_t)sizeof(msg) ? 0 : -1;
+}
+
+int watch_signal(struct watch *w, int sig, struct nsbox_error *err)
+{
+	if (sig < 1 || sig > 64)
+		return err_set(err, NSBOX_E_USAGE, "%d is no signal", sig);
+	if (w->dead || tell_init(w, WIRE_SIGNAL, sig) < 0)
+		return err_set(err, NSBOX_E_BUSY, "the payload has ended");
+	return 0;
+}
+
+/* ----------------------------------------------------------------------- clocks -- */
+
+static uint64_t earliest(const struct watch *w)
+{
+	const uint64_t times[] = { w->deadline_us, w->kill_at_us, w->next_sample_us,
+				   w->resume_us, w->patience_us };
+	uint64_t first = UINT64_MAX;
+
+	for (size_t i = 0; i < ARRAY_SIZE(times); i++)
+		if (times[i] && times[i] < first)
+			first = times[i];
+	return first;
+}
+
+static void arm_timer(struct watch *w)
+{
+	uint64_t at = earliest(w);
+	struct itimerspec spec = { 0 };
+
+	if (at == w->armed_us)
+		return;
+	w->armed_us = at;
+	if (at != UINT64_MAX) {
+		spec.it_value.tv_sec = (time_t)(at / 1000000);
+		spec.it_value.tv_nsec = (long)(at % 1000000) * 1000;
+	}
+	timerfd_settime(w->timer, TFD_TIMER_ABSTIME, &spec, NULL);
+}
+
+static void check_deadlines(struct watch *w, uint64_t now)
+{
+	if (w->deadline_us && now >= w->deadline_us) {
+		w->deadline_us = 0;
+		if (w->policy->limits.grace && !w->terminated) {
+			w->terminated = true;
+			w->kill_at_us = now + w->policy->limits.grace;
+			tell_init(w, WIRE_SIGNAL, SIGTERM);
+		} else {
+			watch_kill(w, KILL_TIMEOUT, now - w->started_us);
+		}
+	}
+	if (w->kill_at_us && now >= w->kill_at_us) {
+		w->kill_at_us = 0;
+		watch_kill(w, KILL_TIMEOUT, now - w->started_us);
+	}
+}
+
+/* --------------------------------------------------------- userspace enforcement -- */
+
+static bool is_userspace(const struct watch *w, enum enforced_layer l)
+{
+	return w->plan->enforced[l] == NSBOX_STRENGTH_USERSPACE;
+}
+
+static bool needs_samples(const struct watch *w)
+{
+	return is_userspace(w, ENF_MEMORY) || is_userspace(w, ENF_PIDS) ||
+	       is_userspace(w, ENF_CPU) || w->policy->limits.cpu_time;
+}
+
+/* The cgroup freezer is invisible to the payload; signals are what is left without. */
+static void set_paused(struct watch *w, bool paused)
+{
+	owned_fd int fd = -1;
+
+	w->paused = paused;
+	if (w->cgroup.fd >= 0)
+		fd = openat(w->cgroup.fd, "cgroup.freeze", O_WRONLY | O_CLOEXEC);
+	if (fd >= 0 && write(fd, paused ? "1" : "0", 1) == 1)
+		return;
+	tell_init(w, WIRE_PAUSE, paused);
+}
+
+static void check_cpu(struct watch *w, uint64_t cpu_us, uint64_t now)
+{
+	const struct policy *p = w->policy;
+	uint64_t allowed;
+
+	if (cpu_us > w->cpu_seen_us)
+		w->cpu_seen_us = cpu_us; /* of the living only: it may shrink */
+	if (p->limits.cpu_time && w->cpu_seen_us > p->limits.cpu_time) {
+		watch_kill(w, KILL_CPU, w->cpu_seen_us);
+		return;
+	}
+	if (!is_userspace(w, ENF_CPU) || w->paused)
+		return;
+	allowed = (now - w->started_us) * p->limits.cpus / 1000 + CPU_BURST_US;
+	if (w->cpu_seen_us > allowed) {
+		uint64_t pause = (w->cpu_seen_us - allowed) * 1000 / p->limits.cpus;
+
+		set_paused(w, true);
+		w->resume_us = now + (pause < PAUSE_MAX_US ? pause : PAUSE_MAX_US);
+	}
+}
+
+static void check_pids(struct watch *w, uint64_t tasks, uint64_t now)
+{
+	if (!is_userspace(w, ENF_PIDS) || tasks < w->policy->limits.pids) {
+		w->saturated_since_us = 0;
+		return;
+	}
+	if (!w->saturated_since_us)
+		w->saturated_since_us = now;
+	if (now - w->saturated_since_us >= SATURATED_US)
+		watch_kill(w, KILL_PIDS, tasks);
+}
+
+static void take_sample(struct watch *w, uint64_t now)
+{
+	owned_fd int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct evidence *e = &w->evidence;
+	struct cgroup_usage use = { 0 };
+	struct sample s = { 0 };
+
+	if (proc < 0 || sample_take(&s, proc, w->live.pid, w->policy->limits.pids + 16) < 0 ||
+	    !s.processes)
+		return;
+	cgroup_read(&w->cgroup, &use);
+	if (s.memory_bytes > e->sampled_memory)
+		e->sampled_memory = s.memory_bytes;
+	if (s.processes - 1 > e->sampled_pids) /* without init */
+		e->sampled_pids = s.processes - 1;
+	if (is_userspace(w, ENF_MEMORY) && s.memory_bytes > w->policy->limits.memory)
+		watch_kill(w, KILL_MEMORY, s.memory_bytes);
+	check_cpu(w, use.has_cpu ? use.user_us + use.system_us : s.cpu_us, now);
+	check_pids(w, s.threads - 1, now);
+}
+
+static void maybe_sample(struct watch *w, uint64_t now)
+{
+	uint64_t pause, cost;
+
+	if (w->paused && w->resume_us && now >= w->resume_us) {
+		w->resume_us = 0;
+		set_paused(w, false);
+	}
+	if (!w->next_sample_us || now < w->next_sample_us || w->dead)
+		return;
+	take_sample(w, now);
+	cost = now_us() - now;
+	pause = cost * SAMPLE_SHARE;
+	w->next_sample_us = now + cost + (pause > SAMPLE_US ? pause : SAMPLE_US);
+}
+
+static void check_output(struct watch *w)
+{
+	const struct policy *p = w->policy;
+
+	if (p->limits.output_action != OUTPUT_KILL)
+		return;
+	if (w->pumps[1].total > p->limits.stdout_bytes)
+		watch_kill(w, KILL_OUTPUT, w->pumps[1].total);
+	else if (w->pumps[2].total > p->limits.stderr_bytes)
+		watch_kill(w, KILL_OUTPUT, w->pumps[2].total);
+}
+
+/* ------------------------------------------------------------------------ events -- */
+
+static void drop_interest(struct watch *w, int fd)
+{
+	epoll_ctl(w->epoll, EPOLL_CTL_DEL, fd, NULL);
+}
+
+static void hear_init(struct watch *w)
+{
+	struct wire_exit msg;
+	ssize_t n = recv(w->live.sock, &msg, sizeof(msg), MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n == (ssize_t)sizeof(msg) && msg.head.magic == WIRE_MAGIC &&
+	    msg.head.type == WIRE_EXIT && !w->evidence.has_exit) {
+		w->evidence.exit = msg;
+		w->evidence.has_exit = true;
+		w->ended_us = now_us();
+		w->deadline_us = w->kill_at_us = w->next_sample_us = 0;
+		w->patience_us = w->ended_us + PATIENCE_US;
+	}
+	/* Anything else is the end of init; the pidfd tells the rest. */
+	drop_interest(w, w->live.sock);
+}
+
+static void reap(struct watch *w)
+{
+	struct rusage use = { 0 };
+	siginfo_t info;
+	long r;
+
+	pthread_mutex_lock(&w->lock);
+	do {
+		r = syscall(SYS_waitid, 3 /* P_PIDFD */, w->live.pidfd, &info,
+			    WEXITED | WNOHANG | __WALL, &use);
+	} while (r < 0 && errno == EINTR);
+	w->evidence.reaped = true;
+	w->evidence.has_rusage = r == 0; /* ECHILD: the caller's own wait was first */
+	w->evidence.rusage_user_us = (uint64_t)use.ru_utime.tv_sec * 1000000 +
+				     (uint64_t)use.ru_utime.tv_usec;
+	w->evidence.rusage_system_us = (uint64_t)use.ru_stime.tv_sec * 1000000 +
+				       (uint64_t)use.ru_stime.tv_usec;
+	drop_interest(w, w->live.pidfd);
+	close(w->live.pidfd);
+	w->live.pidfd = -1;
+	w->dead = true;
+	pthread_mutex_unlock(&w->lock);
+	if (!w->evidence.has_exit)
+		hear_init(w); /* its last word may still be in the socket */
+	if (!w->ended_us)
+		w->ended_us = now_us();
+	w->deadline_us = w->kill_at_us = w->next_sample_us = w->resume_us = 0;
+	w->patience_us = 0;
+	if (!w->evidence.has_exit && w->evidence.killed == KILL_NONE)
+		w->evidence.killed = KILL_LOST;
+}
+
+static void tick(struct watch *w)
+{
+	uint64_t expirations, now = now_us();
+
+	if (read(w->timer, &expirations, sizeof(expirations)) < 0)
+		return;
+	w->armed_us = 0;
+	check_deadlines(w, now);
+	maybe_sample(w, now);
+	if (w->patience_us && now >= w->patience_us) {
+		/* A process that SIGKILL does not end (it waits inside the kernel): the
+		 * verdict is known, so say it; the kernel will do the rest. */
+		w->patience_us = 0;
+		w->dead = true;
+		w->evidence.exit.orphans = 1;
+		if (!w->ended_us)
+			w->ended_us = now;
+	}
+}
+
+static void dispatch(struct watch *w, const struct epoll_event *ev)
+{
+	if (ev->data.ptr == &w->timer)
+		tick(w);
+	else if (ev->data.ptr == &w->live.sock)
+		hear_init(w);
+	else if (ev->data.ptr == &w->live.pidfd)
+		reap(w);
+	else
+		pump_step(ev->data.ptr);
+}
+
+/* The box is dead: what is still in the pipes belongs to the result. */
+static bool drained(struct watch *w)
+{
+	bool all = true;
+
+	if (w->pump_used[0])
+		pump_close(&w->pumps[0]); /* nobody is left to read it */
+	for (int i = 1; i < 3; i++)
+		if (w->pump_used[i] && !pump_drain(&w->pumps[i]))
+			all = false;
+	return all;
+}
+
+int watch_turn(struct watch *w, int timeout_ms, struct nsbox_error *err)
+{
+	struct epoll_event events[16];
+	int n;
+
+	if (w->dead && drained(w))
+		return 1;
+	n = epoll_wait(w->epoll, events, (int)ARRAY_SIZE(events), timeout_ms);
+	if (n < 0 && errno != EINTR)
+		return err_sys(err, "wait for the box");
+	for (int i = 0; i < n; i++)
+		dispatch(w, &events[i]);
+	check_output(w);
+	if (w->dead && drained(w))
+		return 1;
+	arm_timer(w); /* the caller may poll our descriptor instead of coming back */
+	return 0;
+}
+
+/* ------------------------------------------------------------------------- begin -- */
+
+static int add_source(struct watch *w, int fd, int *key)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = key };
+
+	return epoll_ctl(w->epoll, EPOLL_CTL_ADD, fd, &ev);
+}
+
+int watch_begin(struct watch *w, uint64_t timeout_us, struct nsbox_error *err)
+{
+	w->started_us = now_us();
+	w->timeout_us = timeout_us;
+	w->deadline_us = w->started_us + timeout_us;
+	w->next_sample_us = needs_samples(w) ? w->started_us + SAMPLE_US : 0;
+	if (add_source(w, w->timer, &w->timer) < 0 ||
+	    add_source(w, w->live.sock, &w->live.sock) < 0 ||
+	    add_source(w, w->live.pidfd, &w->live.pidfd) < 0) {
+		int code = err_sys(err, "watch the box");
+
+		live_kill(&w->live);
+		live_reap(&w->live, -1);
+		return code;
+	}
+	for (int i = 0; i < 3; i++)
+		if (w->pump_used[i])
+			pump_step(&w->pumps[i]);
+	arm_timer(w);
+	return 0;
+}

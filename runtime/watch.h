@@ -1,0 +1,64 @@
+/*
+ * watch.c - one run in flight: streams, deadlines, limits, evidence
+ *
+ * Everything is one epoll descriptor, so that a caller's event loop needs to know one
+ * number. watch_turn() handles what is ready and says whether the run is over.
+ */
+#ifndef RUNTIME_WATCH_H
+#define RUNTIME_WATCH_H
+
+#include "policy/policy.h"
+#include "runtime/assemble.h"
+#include "runtime/capture.h"
+#include "runtime/cgroup.h"
+#include "runtime/launch.h"
+#include "runtime/pump.h"
+#include "runtime/wire.h"
+
+#include <pthread.h>
+
+enum kill_reason { /* why the launcher killed the box; the first one wins */
+	KILL_NONE, KILL_TIMEOUT, KILL_CPU, KILL_MEMORY, KILL_PIDS, KILL_OUTPUT, KILL_CALLER,
+	KILL_LOST
+};
+
+struct evidence { /* what is known about how the run ended */
+	enum kill_reason killed;
+	bool has_exit, reaped, has_rusage;
+	struct wire_exit exit;
+	uint64_t kill_value;	/* bytes, processes or µs that broke the limit */
+	uint64_t sampled_memory, sampled_pids; /* peaks; 0: never sampled */
+	uint64_t rusage_user_us, rusage_system_us;
+	struct cgroup_usage cgroup;
+};
+
+struct watch {
+	const struct policy *policy;
+	const struct assembly *plan;
+	struct live live;
+	struct cgroup cgroup;
+	struct capture out, err;
+	struct pump pumps[3];	/* in, out, err; with a pty: in, out */
+	bool pump_used[3];
+	int epoll, timer;
+	uint64_t timeout_us, started_us, ended_us, deadline_us, kill_at_us, patience_us;
+	uint64_t next_sample_us, resume_us, armed_us;
+	uint64_t cpu_seen_us, saturated_since_us;
+	bool terminated, paused, dead;
+	struct evidence evidence;
+	pthread_mutex_t lock;	/* live.pidfd against nsbox_box_kill() of another thread */
+};
+
+uint64_t now_us(void);
+
+/* The payload runs (launch() returned 0): take the streams over and start the clocks.
+ * @timeout_us: of this run. On failure the box is killed and reaped. */
+int watch_begin(struct watch *w, uint64_t timeout_us, struct nsbox_error *err);
+
+/* Handle what is ready; block for at most timeout_ms (-1: for ever). 1: over. */
+int watch_turn(struct watch *w, int timeout_ms, struct nsbox_error *err);
+
+void watch_kill(struct watch *w, enum kill_reason why, uint64_t value);
+int watch_signal(struct watch *w, int sig, struct nsbox_error *err);
+
+#endif

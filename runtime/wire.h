@@ -1,0 +1,63 @@
+/*
+ * What launcher, child and init say to each other, over one SOCK_SEQPACKET pair.
+ *
+ * Each message is one packet that starts with struct wire_msg. A short packet, a
+ * wrong magic, an unexpected type or EOF is a failure on either side, never "go
+ * on": a dead peer must not look like a finished one.
+ *
+ *   launcher -> child   GO      the parent's stages are done; `stage` is the last
+ *   launcher -> init    START   flags, then the payload's own BPF program (or none)
+ *   launcher -> init    SIGNAL  value: forward it to the payload's process group
+ *   launcher -> init    PAUSE   value 1: stop all processes of the box, 0: continue
+ *   child -> launcher   FAIL    stage, op, value = errno
+ *   child -> launcher   FD      value: tag; the descriptor is in SCM_RIGHTS
+ *   init -> launcher    FAIL    stage exec, value = errno of execve
+ *   init -> launcher    RUNNING stage exec: the payload's execve succeeded
+ *   init -> launcher    EXIT    the payload's wait status and what it used
+ */
+#ifndef RUNTIME_WIRE_H
+#define RUNTIME_WIRE_H
+
+#include <stdint.h>
+
+enum { WIRE_MAGIC = 0x6e736278 };
+
+enum wire_type {
+	WIRE_GO = 1, WIRE_START, WIRE_SIGNAL, WIRE_PAUSE,
+	WIRE_FAIL, WIRE_FD, WIRE_RUNNING, WIRE_EXIT
+};
+
+struct wire_msg {
+	uint32_t magic;
+	uint16_t type;
+	uint16_t stage;
+	int32_t op;		/* index of the operation that failed; -1: none */
+	int32_t value;
+};
+
+enum wire_start_flag {
+	WIRE_START_TTY = 1,	/* fd 0 becomes the controlling terminal */
+};
+
+struct wire_start {
+	struct wire_msg head;
+	uint32_t flags;
+	uint32_t filter_len;	/* instructions that follow: struct sock_filter[] */
+};
+
+struct wire_exit {
+	struct wire_msg head;
+	int32_t status;		/* as of wait4(2) */
+	uint32_t orphans;	/* 1: other processes were still alive */
+	uint64_t max_rss_kib;	/* largest single process that was reaped */
+	uint64_t user_us, system_us;
+};
+
+/* Descriptors of the child from stage `limits` on, and of init. */
+enum { BOX_FD_SOCK = 3, BOX_FD_INIT = 4 };
+/* Tags of WIRE_FD. */
+enum { WIRE_TAG_WORK = 1, WIRE_TAG_PTY = 2 };
+/* The largest packet: START with a full BPF program (4096 instructions). */
+enum { WIRE_MAX = 40960 };
+
+#endif

@@ -1,0 +1,203 @@
+# as: root user userns userns-root oldkernel
+"""-t: a terminal of the box's own, relayed to the caller's."""
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import sys
+import termios
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "harness"))
+from box import NSBOX, SCRATCH, environ, nsbox  # noqa: E402
+from host import become_reaper, leftovers  # noqa: E402
+from tap import run_tests  # noqa: E402
+
+
+class Terminal:
+    """A command on a fresh terminal of 30 x 100, as a person would run it."""
+
+    def __init__(self, *argv):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.chdir(SCRATCH)
+            time.sleep(0.1)
+            os.execve(argv[0], argv, environ({"TERM": "xterm"}))
+        self.resize(30, 100)
+        self.out = b""
+        self.status = None
+
+    def resize(self, rows, columns):
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def type(self, text):
+        os.write(self.fd, text)
+
+    def expect(self, text, seconds=5):
+        """Read until @text has come; what it saw stays in self.out."""
+        end = time.monotonic() + seconds
+        while text not in self.out and time.monotonic() < end:
+            if not select.select([self.fd], [], [], 0.05)[0]:
+                continue
+            try:
+                self.out += os.read(self.fd, 4096)
+            except OSError:
+                break
+        return text in self.out
+
+    def settings(self):
+        return termios.tcgetattr(self.fd)
+
+    def finish(self, seconds=5):
+        end = time.monotonic() + seconds
+        self.expect(b"\0no such text\0", 0.2)
+        while self.status is None and time.monotonic() < end:
+            done, status = os.waitpid(self.pid, os.WNOHANG)
+            if done:
+                self.status = os.waitstatus_to_exitcode(status)
+            else:
+                self.expect(b"\0no such text\0", 0.05)
+        if self.status is None:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        os.close(self.fd)
+        return self.status
+
+
+def box(*command, flags=()):
+    return Terminal(NSBOX, "run", "-t", *flags, "--", *command)
+
+
+def it_is_a_terminal_of_its_own(tap):
+    t = box("sh", "-c", "test -t 0 && test -t 1 && test -t 2 && echo all three; tty; stty size; "
+            "ls -l /proc/self/fd/0")
+    t.expect(b"30 100")
+    status = t.finish()
+    tap.equal(status, 0, "-t runs", t.out)
+    tap.ok(b"all three" in t.out, "stdin, stdout and stderr are terminals", t.out)
+    tap.ok(b"/dev/pts/0" in t.out or b"/dev/tty" in t.out or b"/dev/console" in t.out,
+           "it has a name in the box", t.out)
+    tap.ok(b"30 100" in t.out, "it has the size of the caller's", t.out)
+
+
+def status_and_output(tap):
+    for code in (0, 3, 130):
+        t = box("sh", "-c", f"echo out; echo err >&2; exit {code}")
+        tap.equal(t.finish(), code, f"-t: exit {code} comes through", t.out)
+        tap.ok(b"out" in t.out and b"err" in t.out, f"-t: exit {code} with its output", t.out)
+    t = box("sh", "-c", "kill -9 $$")
+    tap.equal(t.finish(), 137, "-t: death of signal 9 is 137", t.out)
+
+
+def typing_reaches_the_program(tap):
+    t = box("sh", "-c", "echo ready; read line; echo got:$line")
+    tap.ok(t.expect(b"ready"), "the program waits", t.out)
+    t.type(b"hello\r")
+    tap.ok(t.expect(b"got:hello"), "a typed line reaches it", t.out)
+    tap.equal(t.finish(), 0, "and it ends", t.out)
+    t = box("cat")
+    time.sleep(0.3)
+    t.type(b"line\r")
+    t.expect(b"line")
+    t.type(b"\x04")
+    tap.equal(t.finish(), 0, "^D is the end of the input", t.out)
+
+
+def interrupt_and_job_control(tap):
+    t = box("sh", "-c", "trap 'echo interrupted; exit 9' INT; echo ready; while :; do sleep 0.1; done")
+    tap.ok(t.expect(b"ready"), "the program runs", t.out)
+    t.type(b"\x03")
+    tap.ok(t.expect(b"interrupted"), "^C reaches the program in the box", t.out)
+    tap.equal(t.finish(), 9, "which decides how to end", t.out)
+    t = box("sh", "-c", "echo ready; sleep 60")
+    t.expect(b"ready")
+    t.type(b"\x03")
+    tap.equal(t.finish(), 130, "^C without a handler ends it with 130", t.out)
+    t = box("sh", "-c", "echo ready; sleep 60")
+    t.expect(b"ready")
+    t.type(b"\x1c")
+    tap.equal(t.finish(), 131, "^\\ ends it with 131", t.out)
+    t = box("bash", "--norc", "-i")
+    t.expect(b"$ ")
+    t.type(b"sleep 60\r")
+    time.sleep(0.5)
+    t.type(b"\x1a")
+    tap.ok(t.expect(b"Stopped"), "^Z stops a job of a shell in the box", t.out)
+    t.type(b"kill -9 %1\r")
+    time.sleep(0.5)             # bash refuses to leave a job that it still takes for stopped
+    t.type(b"echo; exit 4\r")
+    tap.equal(t.finish(), 4, "and the shell goes on", t.out)
+    tap.ok(b"no job control" not in t.out and b"cannot set terminal" not in t.out,
+           "the shell has job control", t.out)
+
+
+def the_size_follows(tap):
+    t = box("sh", "-c", "trap 'stty size' WINCH; echo ready; while :; do sleep 0.1; done")
+    tap.ok(t.expect(b"ready"), "the program runs", t.out)
+    t.resize(50, 132)
+    os.kill(t.pid, signal.SIGWINCH)
+    tap.ok(t.expect(b"50 132"), "a new size of the caller's terminal reaches the program", t.out)
+    t.type(b"\x03")
+    t.finish()
+
+
+def the_callers_terminal_is_restored(tap):
+    for what, script, typed in (("an exit", "exit 1", b""), ("^C", "echo ready; sleep 60", b"\x03"),
+                                ("a program that sets raw mode", "stty raw -echo; exit 0", b"")):
+        t = Terminal("/bin/sh", "-c", f"{NSBOX} run -t -- sh -c '{script}'; echo after; read x")
+        before = t.settings()
+        if typed:
+            t.expect(b"ready")
+            raw = t.settings()
+            tap.ok(raw != before, f"{what}: meanwhile the caller's terminal is raw")
+            t.type(typed)
+        tap.ok(t.expect(b"after"), f"{what}: the caller goes on", t.out)
+        tap.equal(t.settings(), before, f"{what}: its terminal is as before", t.out)
+        t.type(b"\r")
+        t.finish()
+    t = Terminal("/bin/sh", "-c", f"{NSBOX} run -t --timeout 500ms -- sleep 60; echo after:$?; read x")
+    before = t.settings()
+    tap.ok(t.expect(b"after:124"), "a timeout: 124", t.out)
+    tap.equal(t.settings(), before, "a timeout: its terminal is as before")
+    t.type(b"\r")
+    t.finish()
+    t = Terminal("/bin/sh", "-c", f"{NSBOX} run -t -- sh -c 'echo ready; sleep 60' & p=$!; wait $p; "
+                 "echo after; read x")
+    t.type(b"\r")
+    t.finish(2)
+
+
+def a_hangup_ends_the_box(tap):
+    t = box("sh", "-c", "trap '' HUP; echo ready; sleep 60")
+    tap.ok(t.expect(b"ready"), "the program runs")
+    os.close(t.fd)
+    end = time.monotonic() + 5
+    done = 0
+    while not done and time.monotonic() < end:
+        done, _ = os.waitpid(t.pid, os.WNOHANG)
+        time.sleep(0.05)
+    tap.ok(done, "closing the caller's terminal ends nsbox")
+    if not done:
+        os.kill(t.pid, 9)
+        os.waitpid(t.pid, 0)
+    tap.equal(leftovers(1), [], "and all of the box")
+
+
+def without_a_terminal(tap):
+    ran = nsbox("run", "-t", "--", "sh", "-c", "test -t 1 && echo terminal", stdin=b"")
+    tap.ok((ran.rc == 125 and ran.err.count(b"\n") == 1) or b"terminal" in ran.out,
+           "-t without a terminal works or is refused in one line", ran)
+
+
+def nothing_survives_this_suite(tap):
+    tap.equal(leftovers(2), [], "no process is left of this suite's boxes")
+
+
+if __name__ == "__main__":
+    become_reaper()
+    run_tests([it_is_a_terminal_of_its_own, status_and_output, typing_reaches_the_program,
+               interrupt_and_job_control, the_size_follows, the_callers_terminal_is_restored,
+               a_hangup_ends_the_box, without_a_terminal, nothing_survives_this_suite])

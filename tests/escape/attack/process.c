@@ -1,0 +1,284 @@
+/*
+ * Acts on processes, memory and CPU time.
+ */
+#include "attack.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int attach(char **arg)
+{
+	return answer(ptrace(PTRACE_ATTACH, (pid_t)number(arg[0]), 0, 0));
+}
+
+static int signal_one(char **arg)
+{
+	return answer(kill((pid_t)strtol(arg[0], NULL, 10), (int)number(arg[1])));
+}
+
+/* The act runs in a child of its own: kill(-1) spares the caller, not its reader. */
+static int signal_all(char **arg)
+{
+	(void)arg;
+	return answer(kill(-1, SIGKILL));
+}
+
+/* Fork without end; every child does the same. Ends when the box does. */
+static int fork_bomb(char **arg)
+{
+	unsigned long most = number(arg[0]), n = 0;
+
+	puts("started");
+	fflush(stdout);
+	while (!most || n < most) {
+		pid_t pid = fork();
+
+		if (pid > 0)
+			n++;
+		else if (pid < 0 && most)
+			return -errno;
+		if (!pid && most) {
+			pause();
+			_exit(0);
+		}
+	}
+	return 0;
+}
+
+/* How many children can be had before fork() says no; they end with the caller. */
+static int count_forks(char **arg)
+{
+	unsigned long n = 0, most = number(arg[0]);
+	pid_t parent = getpid();
+	int error = 0;
+
+	for (; n < most && !error; n++) {
+		pid_t pid = fork();
+
+		if (pid < 0) {
+			error = errno;
+			break;
+		}
+		if (!pid) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			while (getppid() == parent)
+				pause();
+			_exit(0);
+		}
+	}
+	if (error)
+		printf("%s after %lu\n", errno_text(error), n);
+	else
+		printf("%lu\n", n);
+	fflush(stdout);
+	_exit(0);
+}
+
+/* A daemon: two forks, a session of its own, deaf to the polite signals. */
+static int daemonise(char **arg)
+{
+	if (fork())
+		return 0;
+	setsid();
+	for (int s = 1; s < 32; s++)
+		signal(s, SIG_IGN);
+	if (fork())
+		_exit(0);
+	if (arg[1] && !strcmp(arg[1], "close"))
+		syscall(SYS_close_range, 0u, ~0u, 0u);
+	sleep((unsigned)number(arg[0]));
+	_exit(0);
+}
+
+/* Ignores every signal that can be, forks the same twice, and stays. */
+static int deaf(char **arg)
+{
+	for (int s = 1; s < 65; s++)
+		signal(s, SIG_IGN);
+	puts("deaf");
+	fflush(stdout);
+	for (int i = 0; i < 2; i++)
+		if (!fork()) {
+			setsid();
+			if (fork())
+				_exit(0);
+		}
+	sleep((unsigned)number(arg[0]));
+	return 0;
+}
+
+static int eat_memory(char **arg)
+{
+	unsigned long want = number(arg[0]), step = 1 << 20;
+
+	for (unsigned long done = 0; done < want; done += step) {
+		char *p = mmap(NULL, step, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (p == MAP_FAILED)
+			return -errno;
+		memset(p, 1, step);
+	}
+	return 0;
+}
+
+/* The same spread over many processes, each of them small. */
+static int eat_memory_many(char **arg)
+{
+	unsigned long children = number(arg[0]);
+
+	for (unsigned long i = 0; i < children; i++)
+		if (!fork()) {
+			eat_memory(arg + 1);
+			pause();
+			_exit(0);
+		}
+	while (wait(NULL) > 0)
+		;
+	return 0;
+}
+
+/* Shared memory that no process maps any more is still memory. */
+static int eat_memfd(char **arg)
+{
+	static char block[1 << 20];
+	unsigned long want = number(arg[0]);
+	int fd = (int)syscall(SYS_memfd_create, "x", 0);
+
+	if (fd < 0)
+		return -errno;
+	for (unsigned long done = 0; done < want; done += sizeof(block))
+		if (write(fd, block, sizeof(block)) < 0)
+			return -errno;
+	return 0;
+}
+
+static int burn(char **arg)
+{
+	volatile unsigned long n = 0;
+
+	(void)arg;
+	while (n + 1)
+		n++;
+	return 0;
+}
+
+static int receive_rights(char **arg)
+{
+	char byte, control[CMSG_SPACE(sizeof(int) * 8)];
+	struct iovec iov = { &byte, 1 };
+	struct msghdr msg = {
+		.msg_iov = &iov, .msg_iovlen = 1,
+		.msg_control = control, .msg_controllen = sizeof(control),
+	};
+	ssize_t n = recvmsg((int)number(arg[0]), &msg, MSG_DONTWAIT);
+
+	if (n < 0)
+		return -errno;
+	puts(CMSG_FIRSTHDR(&msg) ? "rights" : "bytes");
+	return SAID;
+}
+
+static int send_rights(char **arg)
+{
+	char byte = 'x', control[CMSG_SPACE(sizeof(int))] = { 0 };
+	struct iovec iov = { &byte, 1 };
+	struct msghdr msg = {
+		.msg_iov = &iov, .msg_iovlen = 1,
+		.msg_control = control, .msg_controllen = sizeof(control),
+	};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+	int dir = open("/", O_RDONLY | O_DIRECTORY);
+
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &dir, sizeof(dir));
+	return answer(sendmsg((int)number(arg[0]), &msg, MSG_DONTWAIT));
+}
+
+static int hold(char **arg)
+{
+	sleep((unsigned)number(arg[0]));
+	return 0;
+}
+
+static int limit(char **arg)
+{
+	struct rlimit r;
+
+	if (getrlimit((int)number(arg[0]), &r) < 0)
+		return -errno;
+	printf("%ld %ld\n", (long)r.rlim_cur, (long)r.rlim_max);
+	return SAID;
+}
+
+static int raise_limit(char **arg)
+{
+	struct rlimit r = { RLIM_INFINITY, RLIM_INFINITY };
+
+	return answer(setrlimit((int)number(arg[0]), &r));
+}
+
+static int crash(char **arg)
+{
+	raise((int)number(arg[0]));
+	return 0;
+}
+
+/* Dispositions and mask a program starts with: ignored signals survive exec. */
+static int signals(char **arg)
+{
+	sigset_t set;
+	const char *gap = "";
+
+	(void)arg;
+	sigprocmask(SIG_BLOCK, NULL, &set);
+	for (int s = 1; s < 32; s++) {
+		struct sigaction a;
+
+		if (s == SIGKILL || s == SIGSTOP || sigaction(s, NULL, &a) < 0)
+			continue;
+		if (a.sa_handler != SIG_IGN && !sigismember(&set, s))
+			continue;
+		printf("%s%d", gap, s);
+		gap = " ";
+	}
+	puts("");
+	return SAID;
+}
+
+const struct attack process_attacks[] = {
+	{ "ptrace",	1, attach,	   "PID" },
+	{ "kill",	2, signal_one,	   "PID SIGNAL" },
+	{ "kill-all",	0, signal_all,	   "SIGKILL to -1" },
+	{ "fork-bomb",	1, fork_bomb,	   "COUNT, 0: no end" },
+	{ "count-forks", 1, count_forks,   "MOST: children alive at once" },
+	{ "daemon",	1, daemonise,	   "SECONDS [close]: double fork, setsid, deaf" },
+	{ "deaf",	1, deaf,	   "SECONDS: ignore all signals, double fork, stay" },
+	{ "eat",	1, eat_memory,	   "BYTES" },
+	{ "eat-many",	2, eat_memory_many, "CHILDREN BYTES" },
+	{ "eat-memfd",	1, eat_memfd,	   "BYTES in a file that is only memory" },
+	{ "burn",	0, burn,	   "CPU time, for ever" },
+	{ "recv-rights", 1, receive_rights, "FD" },
+	{ "send-rights", 1, send_rights,   "FD" },
+	{ "hold",	1, hold,	   "SECONDS: stay" },
+	{ "limit",	1, limit,	   "RESOURCE: soft hard" },
+	{ "raise-limit", 1, raise_limit,   "RESOURCE to infinity" },
+	{ "die",	1, crash,	   "SIGNAL" },
+	{ "signals",	0, signals,	   "signals ignored or blocked at start" },
+	{ 0 },
+};

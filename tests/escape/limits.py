@@ -1,0 +1,176 @@
+# as: root user userns userns-root oldkernel
+"""Exhaustion: processes, memory, disk, output, time (E25-E28 A1 A4 A9-A12)."""
+
+import json
+import os
+import resource
+import select
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "harness"))
+from box import ATTACK, IN_BOX, NSBOX, SCRATCH, attack, box, boxed_attack, environ, run  # noqa: E402
+from host import become_reaper, kill_leftovers, leftovers  # noqa: E402
+from tap import run_tests  # noqa: E402
+
+MIB = 1 << 20
+WITH_ATTACK = ("--ro", f"{ATTACK}:{IN_BOX}")
+
+
+def clean(tap, what):
+    if not tap.equal(leftovers(1), [], f"{what}: nothing survives"):
+        kill_leftovers()
+
+
+def a_fork_bomb_ends(tap):
+    ran = box([*WITH_ATTACK, "--pids", "64", "--timeout", "10"], IN_BOX, "fork-bomb", "0")
+    tap.among((ran["verdict"], ran.rc), (("pids_limit", 123), ("timed_out", 124)),
+              "A1 a fork bomb ends by a limit", ran)
+    tap.equal(ran["verdict"], "pids_limit", "E25 the verdict is pids_limit", ran)
+    tap.within(ran.wall, 0, 5, "E25 within seconds", ran.wall)
+    tap.equal(run(["true"]).rc, 0, "E25 the host can still start programs")
+    clean(tap, "E25 a fork bomb")
+
+
+def the_number_of_processes_is_bounded(tap):
+    tap.equal(attack("count-forks", "200"), "200", "E25 without a box: 200 children")
+    ran = box([*WITH_ATTACK, "--pids", "32"], IN_BOX, "count-forks", "200")
+    if ran["verdict"] == "exited":
+        parts = ran["stdout"].split()
+        tap.equal(parts[:2], ["EAGAIN", "after"], "E25 --pids 32: fork says EAGAIN", ran)
+        tap.within(int(parts[-1]) if len(parts) == 3 else -1, 1, 31, "E25 before the 32nd", ran)
+    else:
+        tap.equal((ran["verdict"], ran.rc), ("pids_limit", 123),
+                  "E25 --pids 32: or the box is killed for it", ran)
+    tap.among(ran["enforced"]["pids"], ("kernel", "userspace"), "E25 the record says how", ran)
+    ran = box([*WITH_ATTACK, "--pids", "100"], IN_BOX, "count-forks", "40")
+    tap.equal(ran["stdout"].strip(), "40", "E25 below the limit all is well", ran)
+
+
+def a_memory_hog_ends(tap):
+    tap.equal(attack("eat", str(200 * MIB)), "ok", "E26 without a box: 200 MiB can be had")
+    for act in (("eat", str(4096 * MIB)), ("eat-many", "16", str(64 * MIB)),
+                ("eat-memfd", str(400 * MIB))):
+        ran = box([*WITH_ATTACK, "-m", "128M", "--timeout", "20"], IN_BOX, *act)
+        # told ENOMEM in time is as good as killed, but only if the limit held meanwhile
+        told = ran["stdout"] == "errno=ENOMEM\n" and (ran["usage"]["memory_peak_bytes"] or 0) <= 128 * MIB
+        tap.ok((ran["verdict"], ran.rc) == ("out_of_memory", 123) or told,
+               f"E26 {act[0]} beyond 128 MiB: out_of_memory", ran)
+        tap.within(ran.wall, 0, 10, f"E26 {act[0]}: soon", ran.wall)
+        clean(tap, f"E26 {act[0]}")
+    tap.among(ran["enforced"]["memory"], ("kernel", "userspace"), "E26 the record says how", ran)
+    got, ran = boxed_attack(["-m", "128M"], "eat", str(64 * MIB))
+    tap.equal(got, "ok", "E26 below the limit all is well", ran)
+
+
+def memory_file_systems_are_bounded(tap):
+    for where, limit in (("/dev/shm/x", 64), ("/tmp/x", 64)):
+        got, ran = boxed_attack(["-m", "2G"], "fill", where, str(1024 * MIB))
+        tap.equal(got, "errno=ENOSPC", f"E26 {where[:-2]} is full at its size: ENOSPC", ran)
+        got, ran = boxed_attack(["-m", "2G"], "fill", where, str(limit // 2 * MIB))
+        tap.equal(got, "ok", f"E26 {where[:-2]} takes half of it", ran)
+    got, ran = boxed_attack(["-m", "2G"], "fill", "/workspace/x", str(1024 * MIB))
+    tap.ok(got == "errno=ENOSPC" or ran["verdict"] == "disk_limit",
+           "E27 the work folder is full at its size", f"{got}\n{ran}")
+    got, ran = boxed_attack(["-m", "2G", "--disk", "16M"], "fill", "/workspace/x", str(64 * MIB))
+    tap.ok(got == "errno=ENOSPC" or ran["verdict"] == "disk_limit",
+           "E27 --disk 16M holds for the work folder", f"{got}\n{ran}")
+    got, ran = boxed_attack([], "many-files", "/tmp", "2000000")
+    tap.equal(got, "errno=ENOSPC", "E27 the number of files is bounded too", ran)
+    for where in ("/x", "/etc/x", "/usr/x", "/dev/x", "/opt/x", "/home/x"):
+        got, ran = boxed_attack([], "create", where)
+        tap.among(got, ("errno=EROFS", "errno=EACCES", "errno=ENOENT"),
+                  f"E27 {where} cannot be made: the rest is read-only", ran)
+
+
+def tmpfs_has_its_size(tap):
+    got, ran = boxed_attack(["--tmpfs", "/scratch:8M"], "fill", "/scratch/x", str(4 * MIB))
+    tap.equal(got, "ok", "E26 --tmpfs /scratch:8M takes 4 MiB", ran)
+    got, ran = boxed_attack(["--tmpfs", "/scratch:8M"], "fill", "/scratch/x", str(16 * MIB))
+    tap.equal(got, "errno=ENOSPC", "E26 and not 16 MiB", ran)
+
+
+def peak_memory(pid):
+    with open(f"/proc/{pid}/status", encoding="utf-8") as f:
+        for line in f:
+            if line.startswith("VmHWM"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def a_flood_of_output_costs_nothing(tap):
+    """1 GiB written, 1 MiB kept; nsbox stays small all the time."""
+    gib = 1 << 30
+    proc = subprocess.Popen([NSBOX, "run", "--json", "--timeout", "60", "--", "head", "-c", str(gib),
+                             "/dev/zero"], stdout=subprocess.PIPE, env=environ(), cwd=SCRATCH)
+    peaks = [0]
+    while not select.select([proc.stdout], [], [], 0.02)[0]:
+        peaks.append(peak_memory(proc.pid))
+    peaks.append(peak_memory(proc.pid))
+    out = proc.stdout.read()
+    proc.wait()
+    tap.ok(len(peaks) > 5, "A4 its memory was sampled all along", len(peaks))
+    record = json.loads(out)
+    tap.equal((record["verdict"], record["stdout_bytes"], record["stdout_truncated"]),
+              ("exited", gib, True), "A4 1 GiB of output: counted, truncated, not held up",
+              out[:300])
+    tap.ok(len(record["stdout"]) <= 2 * MIB, "A4 what is kept is bounded", len(record["stdout"]))
+    tap.within(max(peaks), 1, 16 * MIB, "A4 nsbox itself stays below 16 MiB")
+
+
+def output_can_be_a_limit(tap):
+    ran = box(["--output-limit", "64K", "--set", "limits.output_action=kill", "--timeout", "10"],
+              "yes")
+    tap.equal((ran["verdict"], ran.rc), ("output_limit", 123),
+              "E27 with output_action=kill the verdict is output_limit", ran)
+    tap.within(ran.wall, 0, 3, "E27 at once", ran.wall)
+    ran = box(["--output-limit", "64K", "--timeout", "1"], "yes")
+    tap.equal(ran["verdict"], "timed_out", "E27 without it yes runs until its time is up", ran["verdict"])
+    tap.ok(len(ran["stdout"]) <= 64 * 1024, "E27 and 64 KiB are kept", len(ran["stdout"]))
+
+
+def time_is_exact(tap):
+    for script in ("sleep 60", "while :; do :; done"):
+        ran = box(["--timeout", "1"], "sh", "-c", script)
+        tap.equal((ran["verdict"], ran.rc), ("timed_out", 124), f"E28 '{script}' times out", ran)
+        tap.within(ran.wall, 1.0, 1.5, f"E28 '{script}' for 1 s ends within 1.5 s", ran)
+        clean(tap, f"E28 '{script}'")
+    ran = box(["--timeout", "300ms"], "sleep", "60")
+    tap.within(ran.wall, 0.3, 0.8, "E28 so does one of 300 ms", ran)
+    ran = box(["--timeout", "1"], "/usr/bin/python3", "-c", "x = 10 ** 10 ** 9")
+    tap.equal(ran["verdict"], "timed_out", "A12 one long operation of an interpreter as well", ran)
+    tap.within(ran.wall, 1.0, 1.6, "A12 on time", ran)
+
+
+def cpu_time_is_a_limit_of_its_own(tap):
+    ran = box([*WITH_ATTACK, "--cpu-time", "1", "--timeout", "20"], IN_BOX, "burn")
+    tap.equal((ran["verdict"], ran.rc), ("timed_out", 124), "E28 burning CPU time ends", ran)
+    tap.ok("cpu" in str(ran["reason"]), "E28 the reason says that it was CPU time", ran)
+    tap.within(ran.wall, 0.9, 8, "E28 after about a second of it", ran)
+    script = "for i in 1 2 3 4; do " + IN_BOX + " burn & done; wait"
+    ran = box([*WITH_ATTACK, "--cpu-time", "1", "--timeout", "20"], "sh", "-c", script)
+    tap.equal(ran["verdict"], "timed_out", "E28 spread over four processes it still ends", ran)
+    tap.ok("cpu" in str(ran["reason"]), "E28 for CPU time, of all together", ran)
+    ran = box(["--cpu-time", "1"], "sleep", "2")
+    tap.equal(ran["exit_code"], 0, "E28 sleeping costs none", ran)
+
+
+def files_and_stack(tap):
+    ran = box([], "sh", "-c", "ulimit -n")
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    tap.ok(0 < int(ran["stdout"]) <= 4096 or int(ran["stdout"]) <= soft,
+           "E27 the number of open files is bounded", ran)
+    got, ran = boxed_attack([], "raise-limit", "7")
+    tap.equal(got, "errno=EPERM", "E27 and cannot be raised", ran)
+
+
+def nothing_survives_this_suite(tap):
+    clean(tap, "this suite's boxes")
+
+
+if __name__ == "__main__":
+    become_reaper()
+    run_tests([a_fork_bomb_ends, the_number_of_processes_is_bounded, a_memory_hog_ends,
+               memory_file_systems_are_bounded, tmpfs_has_its_size,
+               a_flood_of_output_costs_nothing, output_can_be_a_limit, time_is_exact,
+               cpu_time_is_a_limit_of_its_own, files_and_stack, nothing_survives_this_suite])

@@ -1,0 +1,105 @@
+"""Runs build/bin/nsbox for the suites, and the attack program bare or in a box."""
+
+import json
+import os
+import subprocess
+import time
+
+REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+NSBOX = os.environ.get("NSBOX") or os.path.join(REPO, "build/bin/nsbox")
+ATTACK = os.environ.get("NSBOX_ATTACK") or os.path.join(REPO, "build/tests/attack")
+AS = os.environ.get("NSBOX_TEST_AS", "user" if os.getuid() else "root")
+SCRATCH = os.environ.get("NSBOX_SCRATCH") or "/var/tmp"
+IN_BOX = "/attack"          # where the attack program stands in a box
+VERDICTS = {"exited", "signaled", "timed_out", "out_of_memory", "pids_limit", "disk_limit",
+            "output_limit", "denied", "skipped", "setup_failed"}
+BARE_ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "LANG": "C.UTF-8"}
+
+
+class Ran:
+    """What one command did: bytes, exit status, seconds, and the record if asked for."""
+
+    def __init__(self, rc, out, err, wall, record=None):
+        self.rc, self.out, self.err, self.wall, self.record = rc, out, err, wall, record
+
+    def text(self):
+        return self.out.decode("utf-8", "replace").strip()
+
+    def __getitem__(self, key):
+        return self.record[key]
+
+    def __str__(self):
+        return (f"rc={self.rc} wall={self.wall:.2f}s\nstdout: {self.out[:600]!r}\n"
+                f"stderr: {self.err[:600]!r}")
+
+
+def environ(extra=None):
+    env = dict(BARE_ENV)
+    env["HOME"] = os.environ.get("HOME", "/")
+    env.update({k: v for k, v in os.environ.items() if k.startswith("NSBOX_FAULT")})
+    env.update(extra or {})
+    return env
+
+
+def run(argv, stdin=b"", env=None, cwd=None, limit=60, **popen):
+    """A command to its end; limit is ours, for a command that should have ended."""
+    start = time.monotonic()
+    proc = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, env=environ(env), cwd=cwd or SCRATCH,
+                            **popen)
+    try:
+        out, err = proc.communicate(stdin, timeout=limit)
+    except subprocess.TimeoutExpired:
+        proc.kill()
+        proc.communicate()
+        raise AssertionError(f"still running after {limit} s: {argv}") from None
+    return Ran(proc.returncode, out, err, time.monotonic() - start)
+
+
+def nsbox(*args, **how):
+    """nsbox with these arguments, as they are."""
+    return run([NSBOX, *args], **how)
+
+
+def box(flags, *command, **how):
+    """nsbox run --json FLAGS -- COMMAND; the record is parsed and must be alone."""
+    ran = nsbox("run", "--json", *flags, "--", *command, **how)
+    ran.record = parse_record(ran)
+    return ran
+
+
+def parse_record(ran):
+    try:
+        record = json.loads(ran.out.decode("utf-8"))
+    except ValueError as e:
+        raise AssertionError(f"stdout is not one JSON object ({e})\n{ran}") from None
+    if not isinstance(record, dict) or record.get("schema") != "nsbox.result/1":
+        raise AssertionError(f"not a nsbox.result/1 record\n{ran}")
+    return record
+
+
+def attack(*act, **how):
+    """The act without a box: the positive control."""
+    return run([ATTACK, *act], **how).text()
+
+
+def attack_in_new_userns(*act, **how):
+    """The act by the root of a fresh user namespace with namespaces of its own: what a
+    payload could do in a box that has namespaces and nothing else."""
+    return run(["unshare", "-UrmpfinuC", "--mount-proc", ATTACK, *act], **how).text()
+
+
+def boxed_attack(flags, *act, **how):
+    """The act in a box; its one line, or the verdict in brackets if it did not exit 0."""
+    ran = box(["--ro", f"{ATTACK}:{IN_BOX}", *flags], IN_BOX, *act, **how)
+    if ran["verdict"] == "exited" and ran["exit_code"] == 0:
+        return ran["stdout"].strip(), ran
+    return f"[{ran['verdict']} code={ran['exit_code']} signal={ran['signal']}]", ran
+
+
+def has_userns():
+    return run(["unshare", "-Ur", "true"]).rc == 0
+
+
+def is_privileged():
+    return AS in ("root", "oldkernel")
