@@ -548,16 +548,16 @@ static void a_probe_that_dies_or_hangs_is_a_failure_with_a_name(void **state)
 	struct probe_report r;
 
 	(void)state;
-	probe_run(&p, &r); /* control */
+	doctor_child(&p, &r); /* control */
 	assert_int_equal(r.failed, 0);
 	assert_int_equal(r.value, 42);
 	p.call = dies;
-	probe_run(&p, &r);
+	doctor_child(&p, &r);
 	assert_int_equal(r.failed, 1);
 	assert_int_equal(r.step, STEP_DIED);
 	p.call = hangs;
 	p.in_userns = has_userns(); /* then it is the grandchild that hangs */
-	probe_run(&p, &r);
+	doctor_child(&p, &r);
 	assert_int_equal(r.failed, 1);
 	assert_int_equal(r.step, STEP_TIMEOUT);
 	assert_int_equal(waitpid(-1, NULL, WNOHANG | __WALL), -1);
