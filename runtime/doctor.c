@@ -301,7 +301,7 @@ static void examine(struct examination *e)
 	for (enum check_id id = 0; id < C_PROBES; id++) {
 		if ((checks[id].root_only && !e->is_root) || depends_in_vain(e, id))
 			continue;
-		probe_run(&checks[id].probe, &e->reports[id]);
+		doctor_child(&checks[id].probe, &e->reports[id]);
 	}
 	for (enum check_id id = 0; id < C_PROBES; id++)
 		find_one(e, id, &e->found[id]);

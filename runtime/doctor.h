@@ -76,10 +76,11 @@ struct probe {
 };
 
 /* Never fails: what went wrong is in the report. Leaves nothing behind. */
-void probe_run(const struct probe *p, struct probe_report *out);
+void doctor_child(const struct probe *p, struct probe_report *out);
 
 /* Between clone and _exit: start a child of the probe in new namespaces, with ids
- * mapped. In the child: 0; in the parent its pid; -1 with errno and r->step. */
+ * mapped and taken. In the child: 0, with r->failed if it could not take them; in the
+ * parent its pid; -1 with errno and r->step. */
 int probe_clone_mapped(struct probe_report *r, int namespaces);
 
 probe_call probe_userns, probe_mountns, probe_pidns, probe_netns, probe_ipcns, probe_utsns,

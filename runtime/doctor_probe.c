@@ -227,6 +227,15 @@ int probe_overlay(struct probe_report *r)
 	return mount("overlay", "m", "overlay", 0, "lowerdir=l,upperdir=u,workdir=w,userxattr");
 }
 
+static void end_child(int pid)
+{
+	int saved = errno;
+
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	errno = saved;
+}
+
 /* A child that waits in a mapped user namespace, whose map a mount then gets. */
 int probe_idmap(struct probe_report *r)
 {
@@ -240,7 +249,7 @@ int probe_idmap(struct probe_report *r)
 		return -1;
 	if (pid == 0)
 		for (;;)
-			pause(); /* PDEATHSIG ends it */
+			pause();
 	memcpy(decimal_put(path + 6, (uint64_t)pid), "/ns/user", 9);
 	ns = open(path, O_RDONLY | O_CLOEXEC);
 	r->step = STEP_OPEN_TREE;
@@ -251,6 +260,7 @@ int probe_idmap(struct probe_report *r)
 		result = syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attr,
 				 sizeof(attr)) < 0 ? -1 : 0;
 	}
+	end_child(pid);
 	return result;
 }
 
@@ -320,8 +330,7 @@ int probe_clone3(struct probe_report *r)
 	pid = sleeping_child(&args);
 	if (pid < 0)
 		return -1;
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
+	end_child(pid);
 	return fd >= 0 ? 0 : no_effect(r);
 }
 
@@ -424,11 +433,7 @@ static int kill_in(struct probe_report *r, const struct cgroup *leaf)
 		return -1;
 	r->step = STEP_CGROUP_KILL;
 	if (cgroup_kill(leaf) < 0) {
-		int saved = errno;
-
-		kill(pid, SIGKILL);
-		waitpid(pid, NULL, 0);
-		errno = saved;
+		end_child(pid);
 		return -1;
 	}
 	if (waitpid(pid, &status, 0) != pid)

@@ -21,6 +21,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -96,45 +97,60 @@ static int become_mapped(struct probe_report *r)
 	return prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
-/* EOF instead of the byte: the parent could not write the maps, or is gone. */
-static void wait_for_go(int fd)
+/*
+ * The new child, until it runs the probe. It must not outlive its parent, and the
+ * death signal alone does not see to it: a parent that died before prctl() sends none.
+ * So the parent waits for a byte at the end, and a child that cannot send it ends.
+ */
+static void join_namespaces(struct probe_report *r, int peer)
 {
 	char c;
 
-	if (read(fd, &c, 1) != 1)
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (read(peer, &c, 1) != 1) /* the maps cannot be written, or nobody is there */
 		_exit(0);
+	if (become_mapped(r) < 0) {
+		r->failed = 1;
+		r->os_errno = errno;
+	}
+	if (send(peer, "x", 1, MSG_NOSIGNAL) != 1)
+		_exit(0);
+}
+
+static int hand_over(struct probe_report *r, long pid, int peer)
+{
+	char c;
+
+	r->step = STEP_MAP;
+	if (map_ids(pid) < 0 || send(peer, "x", 1, MSG_NOSIGNAL) != 1)
+		return -1;
+	r->step = STEP_DIED;
+	errno = 0;
+	return read(peer, &c, 1) == 1 ? 0 : -1;
 }
 
 int probe_clone_mapped(struct probe_report *r, int namespaces)
 {
-	int go[2];
+	owned_fd int mine = -1, its = -1;
+	int pair[2];
 	long pid;
 
 	r->step = STEP_START;
-	if (pipe2(go, O_CLOEXEC) < 0)
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return -1;
+	mine = pair[0];
+	its = pair[1];
 	r->step = STEP_CLONE;
 	pid = plain_clone((unsigned long)(CLONE_NEWUSER | namespaces | SIGCHLD));
 	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		close(go[1]);
-		wait_for_go(go[0]);
-		close(go[0]);
+		close(take_fd(mine));
+		join_namespaces(r, its);
 		return 0;
 	}
-	close(go[0]);
-	if (pid > 0) {
-		r->step = STEP_MAP;
-		if (map_ids(pid) < 0 || write(go[1], "x", 1) != 1)
-			pid = -1;
-	}
-	{
-		int saved = errno;
-
-		close(go[1]);
-		errno = saved;
-	}
-	return (int)pid;
+	close(take_fd(its));
+	if (pid < 0)
+		return -1;
+	return hand_over(r, pid, mine) < 0 ? -1 : (int)pid;
 }
 
 static void __attribute__((noreturn)) report(int fd, struct probe_report *r, int result)
@@ -158,9 +174,8 @@ static void __attribute__((noreturn)) child(const struct probe *p, int fd)
 	if (pid < 0)
 		report(fd, &r, -1);
 	if (pid == 0) {
-		if (become_mapped(&r) < 0)
-			report(fd, &r, -1);
-		report(fd, &r, p->call(&r));
+		errno = r.os_errno;
+		report(fd, &r, r.failed ? -1 : p->call(&r));
 	}
 	waitpid(pid, NULL, 0);
 	_exit(0);
@@ -201,7 +216,7 @@ static void fail(struct probe_report *out, int step, int os_errno)
 	out->os_errno = os_errno;
 }
 
-void probe_run(const struct probe *p, struct probe_report *out)
+void doctor_child(const struct probe *p, struct probe_report *out)
 {
 	sigset_t all, old;
 	int fds[2], step;

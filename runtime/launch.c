@@ -345,6 +345,10 @@ static int receive(int sock, struct packet *p, struct nsbox_error *err)
 		return err_set(err, NSBOX_E_SETUP, "no answer from the child within %d s",
 			       SETUP_DEADLINE_MS / 1000);
 	p->len = ready < 0 ? -1 : recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	/* ECONNRESET: the child died with a message of ours unread; its own last word is
+	 * still there, behind that error. */
+	if (p->len < 0 && ready > 0 && errno == ECONNRESET)
+		p->len = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	if (p->len < 0 && errno != ECONNRESET)
 		return err_sys(err, "hear from the child");
 	if (p->len < (ssize_t)sizeof(p->head) || p->head.magic != WIRE_MAGIC)
@@ -437,6 +441,7 @@ static int run_stages(const struct launch_request *r, struct child_args *a, stru
 	fault_watch(a);
 	if (code >= 0)
 		code = await_running(r, l, failed_op, err);
+	fault_parent(STAGE_init);
 	fault_parent(STAGE_exec);
 	if (code < 0 && err && !err->stage[0])
 		err_stage(err, stage_name(a->stage)); /* how far it came, from shared memory */
@@ -476,6 +481,7 @@ int launch(struct live *out, const struct launch_request *r, int *failed_op,
 
 	*failed_op = -1;
 	fault_arm(&a);
+	fault_parent(STAGE_prepare);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_sys(err, "make the handshake's socket pair");
 	stack = new_stack();

@@ -137,8 +137,12 @@ static enum step write_some(struct pump *p)
 	n = write_quietly(p->dst, p->room + p->at, len);
 	if (n < 0 && errno == EINTR)
 		return STEP_ON;
-	if (n < 0)
-		return errno == EAGAIN ? STEP_WAIT_DST : STEP_OVER; /* the reader is gone */
+	if (n < 0 && errno == EAGAIN)
+		return STEP_WAIT_DST;
+	if (n < 0) {
+		p->error = errno == EPIPE ? 0 : errno; /* EPIPE: the reader had enough */
+		return STEP_OVER;
+	}
 	p->at += (size_t)n;
 	return STEP_ON;
 }

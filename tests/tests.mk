@@ -7,7 +7,7 @@ PROOF_CFLAGS := -std=gnu11 -D_GNU_SOURCE -O2 -g -Wall -Wextra -Wshadow -Wstrict-
 	-Wmissing-prototypes -Wformat=2 -Wvla -Wundef -Werror -static \
 	-idirafter /usr/include -idirafter /usr/include/$(shell uname -m)-linux-gnu
 ATTACK_SRCS := $(wildcard tests/escape/attack/*.c)
-PROOF_BINS := $(B)/tests/attack $(B)/tests/refuse
+PROOF_BINS := $(B)/tests/attack $(B)/tests/refuse $(B)/tests/contain
 
 proof-bins: $(PROOF_BINS)
 
@@ -15,7 +15,7 @@ $(B)/tests/attack: $(ATTACK_SRCS) tests/escape/attack/attack.h tests/tests.mk
 	@mkdir -p $(@D)
 	$(MUSL_CC) $(PROOF_CFLAGS) -o $@ $(ATTACK_SRCS)
 
-$(B)/tests/refuse: tests/harness/refuse.c tests/tests.mk
+$(B)/tests/refuse $(B)/tests/contain: $(B)/tests/%: tests/harness/%.c tests/tests.mk
 	@mkdir -p $(@D)
 	$(MUSL_CC) $(PROOF_CFLAGS) -o $@ $<
 

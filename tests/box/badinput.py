@@ -1,4 +1,4 @@
-# as: root user userns userns-root oldkernel
+# as: root user userns container noclone3
 """Bad input: one line with what, where and how to fix; 125; nothing run, nothing left."""
 
 import json
@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "harness"))
-from box import AS, NSBOX, SCRATCH, environ, nsbox, run  # noqa: E402
+from box import AS, NSBOX, SCRATCH, environ, nsbox, own_mounts, run  # noqa: E402
 from host import Snapshot, become_reaper  # noqa: E402
 from tap import run_tests  # noqa: E402
 
@@ -152,7 +152,7 @@ def too_large(tap):
 
 
 def an_unreadable_policy(tap):
-    if AS in ("root", "oldkernel", "userns-root"):
+    if AS in ("root", "noclone3", "container"):
         tap.note("root reads everything; see the run as a user")
         return
     prepare()
@@ -170,7 +170,7 @@ def full_disk_for_artifacts(tap):
     """Artifacts that do not fit: the run is told, not hidden, and nothing is half there."""
     full = f"{PLACE}/full"
     os.makedirs(full, exist_ok=True)
-    unshare = ["unshare", "-m"] if AS in ("root", "oldkernel") else ["unshare", "-Urm"]
+    unshare = own_mounts()
     script = (f"mount -t tmpfs -o size=64k,mode=777 t {full} && {NSBOX} run --artifacts {full}/out -- "
               f"sh -c 'head -c 1000000 /dev/zero > big'; echo rc=$?; find {full} -type f -size +0 | wc -l")
     ran = run([*unshare, "sh", "-c", script])

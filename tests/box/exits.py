@@ -1,4 +1,4 @@
-# as: root user userns userns-root oldkernel
+# as: root user userns container noclone3
 """How a run ends: exit statuses (D21), signals, streams, stdin, time."""
 
 import os

@@ -1,4 +1,4 @@
-# as: root user userns userns-root oldkernel
+# as: root user userns container noclone3
 """What a box sees: --ro, --rw, --tmpfs, the working folder, the environment, the tree."""
 
 import os
@@ -62,7 +62,7 @@ def writable_binds(tap):
 
 
 def somebody_elses_folder_is_not_writable(tap):
-    if AS in ("root", "oldkernel", "userns-root"):
+    if AS in ("root", "noclone3", "container"):
         tap.note("root owns what it likes; see the run as a user")
         return
     ran = nsbox("run", "--rw", "/etc:/e", "--", "true")

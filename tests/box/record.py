@@ -1,4 +1,4 @@
-# as: root user userns userns-root oldkernel
+# as: root user userns container noclone3
 """--json: exactly one object, every field there and of its type."""
 
 import json

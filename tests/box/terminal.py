@@ -1,4 +1,4 @@
-# as: root user userns userns-root oldkernel
+# as: root user userns container noclone3
 """-t: a terminal of the box's own, relayed to the caller's."""
 
 import fcntl

@@ -1,4 +1,4 @@
-# as: root user userns userns-root oldkernel
+# as: root user userns container noclone3
 """What comes out of a box: regular files of its own, and nothing else (E40 A8 A27 A28)."""
 
 import hashlib

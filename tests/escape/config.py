@@ -1,4 +1,4 @@
-# as: root user userns userns-root oldkernel
+# as: root user userns container noclone3
 """The launcher's own surroundings: PATH, environment, settings (E39 E41 E51)."""
 
 import os

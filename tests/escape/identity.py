@@ -1,4 +1,4 @@
-# as: root user userns userns-root oldkernel
+# as: root user userns container noclone3
 """Who the payload is, and what it learns of the host (E06 E11 E44 E45 E55 A7)."""
 
 import os
@@ -28,7 +28,7 @@ def status_of(text):
 def kernel_settings_cannot_be_written(tap):
     for path in SETTINGS:
         before = run(["cat", path]).out if os.path.isfile(path) and "trigger" not in path else b""
-        if AS in ("root", "oldkernel") and before and "/user/" not in path:
+        if AS in ("root", "noclone3") and before and "/user/" not in path:
             # opened only: writing, even the same value, is left to the box. Files of
             # /proc/sys/user want a capability on top of the mode.
             tap.equal(attack("open-write", path), "ok", f"E06 without a box: root opens {path}")
@@ -95,7 +95,7 @@ def seen_from_the_host(tap):
         with open(f"/proc/{pid}/status", encoding="utf-8") as f:
             status = status_of(f.read())
         uids = set(status["Uid"].split())
-        if AS in ("root", "oldkernel"):
+        if AS in ("root", "noclone3"):
             tap.ok("0" not in uids, "E44 started by root, its uid on the host is not 0", uids)
             tap.ok("0" not in set(status["Gid"].split()),
                    "E44 started by root, its gid on the host is not 0", status["Gid"])
@@ -105,7 +105,7 @@ def seen_from_the_host(tap):
             tap.equal(uids, {str(os.getuid())}, "E44 its uid on the host is the caller's", status)
         extra = set(status["Groups"].split()) - set(status["Gid"].split())
         inherited = set(map(str, os.getgroups()))
-        tap.ok(AS not in ("root", "oldkernel") or not extra,
+        tap.ok(AS not in ("root", "noclone3") or not extra,
                "E44 started by root, it has none of root's groups", (extra, inherited))
         fields = status["NSpid"].split()
         tap.ok(len(fields) >= 2 and fields[-1] != "1", "E10 the payload is not PID 1", fields)
@@ -115,7 +115,7 @@ def seen_from_the_host(tap):
 
 
 def two_boxes_of_root_have_two_uids(tap):
-    if AS not in ("root", "oldkernel"):
+    if AS not in ("root", "noclone3"):
         tap.note("E44: uids of their own need root; see the run as root")
         return
     procs = [subprocess.Popen([NSBOX, "run", "--ro", f"{ATTACK}:/hold", "--", "/hold", "hold",

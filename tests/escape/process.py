@@ -1,4 +1,4 @@
-# as: root user userns userns-root oldkernel
+# as: root user userns container noclone3
 """Other processes, signals, survivors, sockets without a path, locks, terminals
 (E09 E10 E12 E14 E22-E24 E42 A2 A3 A5 A6 A9 A20)."""
 

@@ -1,4 +1,4 @@
-# as: root user userns userns-root oldkernel
+# as: root user userns container noclone3
 """System calls, sockets, namespaces and foreign call conventions (E07 E15-E20 E46)."""
 
 import os
@@ -98,7 +98,7 @@ def no_new_namespace_of_any_kind(tap):
         if kind != "time":      # 0x80 is part of clone()'s exit signal
             rows.append(Row("E17", f"clone into a new {kind} namespace is refused",
                             f"clone {kind}", "errno=EPERM", "ok", control))
-        outside = "errno=ENOSYS" if AS == "oldkernel" else "ok"
+        outside = "errno=ENOSYS" if AS == "noclone3" else "ok"
         rows.append(Row("E19", f"clone3 into a new {kind} namespace does not exist",
                         f"clone3 {kind}", "errno=ENOSYS", outside, control))
     run_rows(tap, rows)
@@ -183,7 +183,7 @@ def terminal_requests(tap):
 def device_nodes(tap):
     tmp = os.path.join(os.environ.get("NSBOX_SCRATCH", "/tmp"), "node")
     for kind, numbers in (("b", "8 0"), ("c", "1 3"), ("c", "5 1")):
-        if AS in ("root", "oldkernel"):
+        if AS in ("root", "noclone3"):
             tap.equal(attack("device", tmp, kind, *numbers.split()), "ok",
                       f"E46 without a box: root makes a node {kind} {numbers}")
             os.unlink(tmp)

@@ -1,4 +1,4 @@
-# as: root user userns userns-root oldkernel
+# as: root user userns container noclone3
 """The launcher runs out of something: 125 and one line, or it works; nothing is left."""
 
 import os
@@ -7,7 +7,7 @@ import shutil
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "harness"))
-from box import AS, ATTACK, NSBOX, SCRATCH, run  # noqa: E402
+from box import AS, ATTACK, NSBOX, SCRATCH, own_mounts, run  # noqa: E402
 from host import Snapshot, become_reaper, kill_leftovers  # noqa: E402
 from tap import run_tests  # noqa: E402
 
@@ -82,7 +82,7 @@ def file_size(tap):
 
 
 def processes(tap):
-    if AS in ("root", "oldkernel"):
+    if AS in ("root", "noclone3"):
         tap.note("RLIMIT_NPROC does not bind root; see the run as a user")
         return
     used = sum(1 for p in os.listdir("/proc") if p.isdigit() and owner(p) == os.getuid())
@@ -97,7 +97,7 @@ def owner(pid):
 
 
 def in_a_full_place(what, size, script):
-    unshare = ["unshare", "-m"] if AS in ("root", "oldkernel") else ["unshare", "-Urm"]
+    unshare = own_mounts()
     full = os.path.join(SCRATCH, "full")
     os.makedirs(full, exist_ok=True)
     return run([*unshare, "sh", "-c", f"mount -t tmpfs -o size={size},mode=1777 t {full} || exit 99; "
@@ -122,7 +122,7 @@ def full_disks(tap):
 
 def a_read_only_disk(tap):
     fresh()
-    unshare = ["unshare", "-m"] if AS in ("root", "oldkernel") else ["unshare", "-Urm"]
+    unshare = own_mounts()
     ran = run([*unshare, "sh", "-c", f"mount --bind {PLACE} {PLACE} && mount -o remount,bind,ro {PLACE} && "
                f"exec {NSBOX} run --rw {PLACE}:/w -- sh -c 'echo x > /w/x'"])
     tap.ok(ran.rc == 125 and ran.err.count(b"\n") == 1 or (ran.rc != 0 and b"Read-only" in ran.err),

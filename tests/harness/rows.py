@@ -38,7 +38,7 @@ def run_control(tap, row):
             tap.skip(name, "user namespaces")
             return
         got = attack_in_new_userns(*act, **row.how)
-    elif row.control == ROOT and AS not in ("root", "oldkernel"):
+    elif row.control == ROOT and AS not in ("root", "noclone3"):
         tap.note(f"{row.id}: the control of '{row.act}' needs root; see the run as root")
         return
     else:

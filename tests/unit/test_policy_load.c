@@ -543,5 +543,6 @@ int main(void)
 		cmocka_unit_test(a_folder_that_others_may_write_is_no_cache),
 	};
 
+	alarm(60); /* waiting for ever, on a FIFO say, is a failure too */
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
