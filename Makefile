@@ -56,7 +56,10 @@ HOT_LDFLAGS := -static -no-pie -Wl,--gc-sections -Wl,-z,noexecstack,-z,noseparat
 # runs on a stack of its own with another thread's TLS, where a stack protector's
 # canary or a sanitizer's shadow would belong to somebody else.
 flags_of = $(if $(filter policy/%,$(1)),-Wconversion) $(FLAGS_$(1))
-FLAGS_runtime/child.c := -fno-stack-protector -U_FORTIFY_SOURCE -fno-sanitize=all
+CHILD_FLAGS := -fno-stack-protector -U_FORTIFY_SOURCE -fno-sanitize=all
+FLAGS_runtime/child.c := $(CHILD_FLAGS)
+FLAGS_runtime/child_mount.c := $(CHILD_FLAGS)
+FLAGS_runtime/child_lock.c := $(CHILD_FLAGS)
 
 # --- sources -----------------------------------------------------------------
 FLOORS := base policy rootfs runtime

@@ -492,6 +492,7 @@ int launch(struct live *out, const struct launch_request *r, int *failed_op,
 	}
 	l.sock = pair[0];
 	a.sock = pair[1];
+	a.parent_sock = pair[0];
 	pid = stage_clone(&a, stack, r, &l, &in_cgroup);
 	if (pid < 0) {
 		close(pair[1]);
