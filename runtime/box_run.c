@@ -213,7 +213,7 @@ static int prepare_artifacts(struct nsbox_box *box, const char *dir, struct nsbo
 			rmdir(dir);
 		return err_nomem(err);
 	}
-	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = openat(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd >= 0 && faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) == 0)
 		return 0;
 failed:

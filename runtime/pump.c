@@ -209,6 +209,14 @@ static enum step step_rounds(struct pump *p)
 	return s;
 }
 
+void pump_start(struct pump *p)
+{
+	if (p->src_files)
+		pump_step(p);
+	else
+		wait_for(p, true);
+}
+
 void pump_step(struct pump *p)
 {
 	enum step s;

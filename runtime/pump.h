@@ -39,6 +39,9 @@ struct pump_end {
 int pump_open(struct pump *p, int epoll, struct pump_end src, struct pump_end dst,
 	      struct nsbox_error *err);
 
+/* Wait for the source. (Nothing was written yet, most likely.) */
+void pump_start(struct pump *p);
+
 /* Move what can be moved now, then wait for the side that is not ready. */
 void pump_step(struct pump *p);
 
