@@ -29,7 +29,7 @@ struct nsbox_box {
 	pthread_mutex_t lock;	/* watch, against nsbox_box_kill() of another thread */
 };
 
-/* The request with every field the caller's header had; the rest zero. */
+/* The request with every field the caller's header had, the rest zero; checked. */
 int run_read(struct nsbox_run *out, const struct nsbox_run *in, struct nsbox_error *err);
 
 /* box_run.c: the life of one run. */
