@@ -254,14 +254,13 @@ int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_e
 
 /* ------------------------------------------------------------------- collect -- */
 
-static int take_stream(struct capture *c, const struct pump *p, bool used, char **data,
-		       size_t *len, uint64_t *total, bool *truncated, bool *captured)
+static int take_stream(struct result_stream *s, struct capture *c, const struct pump *p, bool used)
 {
-	*captured = used && p->capture && c->total == p->total && p->limit == UINT64_MAX;
-	*total = used ? p->total : 0;
-	*truncated = *captured ? capture_truncated(c) : used && p->total > p->passed;
-	*data = capture_take(c, len);
-	return *data ? 0 : -1;
+	s->captured = used && p->dst < 0 && p->capture && p->limit == UINT64_MAX;
+	s->total = used ? p->total : RESULT_UNKNOWN; /* the payload had the descriptor itself */
+	s->truncated = s->captured ? capture_truncated(c) : used && p->total > p->passed;
+	s->data = capture_take(c, &s->len);
+	return s->data ? 0 : -1;
 }
 
 /* A relay that lost bytes on the caller's side is no success of ours. */
@@ -282,10 +281,8 @@ static int fill_streams(struct nsbox_result *r, struct watch *w, struct nsbox_er
 
 	if (code < 0)
 		return code;
-	if (take_stream(&w->out, &w->pumps[1], w->pump_used[1], &r->out.data, &r->out.len,
-			&r->out.total, &r->out.truncated, &r->out.captured) < 0 ||
-	    take_stream(&w->err, &w->pumps[2], w->pump_used[2], &r->err.data, &r->err.len,
-			&r->err.total, &r->err.truncated, &r->err.captured) < 0)
+	if (take_stream(&r->out, &w->out, &w->pumps[1], w->pump_used[1]) < 0 ||
+	    take_stream(&r->err, &w->err, &w->pumps[2], w->pump_used[2]) < 0)
 		return err_nomem(err);
 	return 0;
 }

@@ -63,7 +63,7 @@ struct proc_path {
 
 static struct proc_path path_of(pid_t pid, const char *name)
 {
-	struct proc_path p;
+	struct proc_path p = { "" };
 	char *to = decimal_put(p.text, (uint64_t)pid);
 
 	*to++ = '/';
