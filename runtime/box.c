@@ -261,5 +261,7 @@ void nsbox_box_kill(struct nsbox_box *box)
 	pthread_mutex_lock(&box->lock);
 	if (box->watch)
 		watch_kill(box->watch, KILL_CALLER, 0);
+	else
+		box->kill_wanted = box->starting;
 	pthread_mutex_unlock(&box->lock);
 }
