@@ -72,6 +72,25 @@ static void set_watch(struct nsbox_box *box, struct watch *w)
 	pthread_mutex_unlock(&box->lock);
 }
 
+static void begin_start(struct nsbox_box *box)
+{
+	pthread_mutex_lock(&box->lock);
+	box->starting = true;
+	box->kill_wanted = false;
+	pthread_mutex_unlock(&box->lock);
+}
+
+/* From here on nsbox_box_kill() finds the run; one that came too early counts as well. */
+static void end_start(struct nsbox_box *box, struct watch *w)
+{
+	pthread_mutex_lock(&box->lock);
+	box->watch = w;
+	box->starting = false;
+	if (box->kill_wanted)
+		watch_kill(w, KILL_CALLER, 0);
+	pthread_mutex_unlock(&box->lock);
+}
+
 void run_drop(struct nsbox_box *box)
 {
 	struct watch *w = box->watch;
@@ -232,6 +251,7 @@ int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_e
 	clock_gettime(CLOCK_REALTIME_COARSE, &box->started);
 	if (!w)
 		return NSBOX_E_NOMEM;
+	begin_start(box);
 	r = w->epoll < 0 || w->timer < 0 ? NSBOX_E_SYSTEM
 					 : streams_open(&s, w, run, &box->policy, err);
 	if (r >= 0 && run->artifacts_dir)
@@ -244,7 +264,7 @@ int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_e
 	else if (r == 0)
 		r = start_watching(box, w, run, err);
 	box->setup_us = now_us() - from;
-	set_watch(box, w);
+	end_start(box, w);
 	if (r < 0) {
 		w->dead = true;
 		run_drop(box);
@@ -256,7 +276,7 @@ int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_e
 
 static int take_stream(struct result_stream *s, struct capture *c, const struct pump *p, bool used)
 {
-	s->captured = used && p->dst < 0 && p->capture && p->limit == UINT64_MAX;
+	s->captured = used && p->is_capture;
 	s->total = used ? p->total : RESULT_UNKNOWN; /* the payload had the descriptor itself */
 	s->truncated = s->captured ? capture_truncated(c) : used && p->total > p->passed;
 	s->data = capture_take(c, &s->len);

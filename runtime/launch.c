@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "runtime/child.h"
+#include "runtime/dumpable.h"
 #include "runtime/fault.h"
 #include "runtime/hints.h"
 #include "runtime/kernel.h"
@@ -152,10 +153,13 @@ static int write_proc(pid_t pid, const char *file, const char *text, struct nsbo
 
 	/* The number cannot be reused: the child is ours and not reaped yet. */
 	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
-	fd = openat(AT_FDCWD, path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0 || fd_write_all(fd, text, strlen(text)) < 0)
-		return err_sys(err, "write \"%s\" to %s", text, path);
-	return 0;
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd >= 0 && fd_write_all(fd, text, strlen(text)) == 0)
+		return 0;
+	/* The child's memory is ours, so its files in /proc are as closed as our own. */
+	if (errno == EACCES && prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 1)
+		err_hint(err, "the calling process is not dumpable: PR_SET_DUMPABLE of prctl(2)");
+	return err_sys(err, "write \"%s\" to %s", text, path);
 }
 
 static int map_ids(const struct live *l, struct nsbox_error *err)
@@ -217,7 +221,7 @@ static int make_userns(const struct identity *id, const struct live *l, char *st
 				 (unsigned)l->gid);
 			if (write_proc((pid_t)pid, "gid_map", text, err) >= 0) {
 				snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
-				fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+				fd = open(path, O_RDONLY | O_CLOEXEC);
 				if (fd < 0)
 					err_sys(err, "open %s", path);
 			}
@@ -506,9 +510,6 @@ static int launch_on(struct attempt *t, char *stack, struct nsbox_error *err)
 int launch(struct live *out, const struct launch_request *r, int *failed_op,
 	   struct nsbox_error *err)
 {
-	/* The child's setresuid clears "dumpable" of the memory it shares with us: without
-	 * this the caller would lose its core dumps. */
-	int dumpable = prctl(PR_GET_DUMPABLE, 0, 0, 0, 0);
 	struct attempt t = {
 		.r = r, .failed_op = -1,
 		.args = { .plan = r->plan, .in = r->in, .out = r->out, .err = r->err,
@@ -527,7 +528,10 @@ int launch(struct live *out, const struct launch_request *r, int *failed_op,
 	t.child_sock = t.args.sock = pair[1];
 	stack = new_stack();
 	if (stack) {
+		bool was_dumpable = dumpable_hold();
+
 		code = launch_on(&t, stack, err);
+		dumpable_release(was_dumpable);
 		free_stack(stack);
 	} else {
 		close(pair[1]);
@@ -538,8 +542,6 @@ int launch(struct live *out, const struct launch_request *r, int *failed_op,
 	if (code >= 0)
 		*out = t.live;
 	*failed_op = t.failed_op;
-	if (dumpable == 1)
-		prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
 	return code;
 }
 

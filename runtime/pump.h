@@ -26,6 +26,7 @@ struct pump {
 				   non-blocking, so it is polled before each use */
 	bool src_files, dst_files; /* epoll refuses it (a regular file): always ready */
 	bool src_in, dst_in;	/* is registered with epoll */
+	bool is_capture;	/* was opened without a dst; stays true after the end */
 	int error;		/* errno of a write that failed; EPIPE is no failure */
 	bool over;		/* nothing more will come or go */
 };
