@@ -19,7 +19,7 @@ rm -rf "$out"
 mkdir -p "$out"
 
 show() { # show TITLE EXPECTED-STATUS ARGUMENT...
-	printf '\n\033[1m%s\033[0m\n' "$1"
+	if [ -t 1 ]; then printf '\n\033[1m%s\033[0m\n' "$1"; else printf '\n%s\n' "$1"; fi
 	expected=$2
 	shift 2
 	printf '$ nsbox'

@@ -22,6 +22,6 @@ awk '{ n[$2]++; t[$2] += $NF; if ($(NF - 1) >= 500) bad[$2]++ }
      END { for (h in n) printf "%s %d %.1f\n", h, bad[h], t[h] / n[h] }' "$work/access.log" | sort
 
 echo "slowest:"
-sort -t' ' -k1,1 "$work/access.log" | awk '{ print $NF, $2, $1 }' | sort -rn | head -n 3
+sort -t' ' -k1,1 "$work/access.log" | awk '{ print $NF, $2, $1 }' | sort -rn | sed -n 1,3p
 wc -l <"$work/access.log" | tr -d ' '
 diff <(head -n 1 "$work/access.log") <(tail -n 1 "$work/access.log") || echo "first and last differ"

@@ -34,9 +34,12 @@ static void skip_blanks(struct walk *w, char also)
 
 static int emit(struct walk *w, size_t offset, const char *value)
 {
+	struct origin from = { .file = w->t->file };
+
 	text_place(w->t, offset, &w->place);
-	if (settings_add(w->out, w->path, value, w->t->file, w->place.line,
-			 w->place.column) < 0)
+	from.line = w->place.line;
+	from.column = w->place.column;
+	if (settings_add(w->out, w->path, value, &from) < 0)
 		return err_nomem(w->err);
 	return 0;
 }

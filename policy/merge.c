@@ -9,10 +9,10 @@
 #include <string.h>
 
 int settings_add(struct settings *s, const char *key, const char *value,
-		 const char *file, unsigned line, unsigned column)
+		 const struct origin *from)
 {
 	struct setting *v = realloc(s->v, (s->n + 1) * sizeof(*v));
-	struct setting new = { strdup(key), strdup(value), file, line, column };
+	struct setting new = { .key = strdup(key), .value = strdup(value) };
 
 	if (v)
 		s->v = v;
@@ -20,6 +20,11 @@ int settings_add(struct settings *s, const char *key, const char *value,
 		free(new.key);
 		free(new.value);
 		return -1;
+	}
+	if (from) {
+		new.file = from->file;
+		new.line = from->line;
+		new.column = from->column;
 	}
 	s->v[s->n++] = new;
 	return 0;

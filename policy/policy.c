@@ -85,10 +85,14 @@ const struct strlist *key_list(const struct policy *p, const struct key *k)
 
 size_t policy_split_bind(const char *entry, const char **dest)
 {
-	const char *colon = strstr(entry, ":/");
+	const char *last = NULL;
 
-	*dest = colon ? colon + 1 : NULL;
-	return colon ? (size_t)(colon - entry) : strlen(entry);
+	for (const char *at = strstr(entry, ":/"); at; at = strstr(at + 1, ":/"))
+		last = at;
+	if (last == entry)
+		last = NULL; /* no path before it: not a pair at all */
+	*dest = last ? last + 1 : NULL;
+	return last ? (size_t)(last - entry) : strlen(entry);
 }
 
 long policy_split_tmpfs(const char *entry, uint64_t *size)

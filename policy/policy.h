@@ -154,7 +154,7 @@ int policy_copy(struct policy *to, const struct policy *from,
 		struct nsbox_error *err);
 
 /*
- * The one rule for PATH[:DEST] (fs.read, fs.write): DEST begins at the first
+ * The one rule for PATH[:DEST] (fs.read, fs.write): DEST begins at the last
  * ":/". Returns the length of PATH; *dest is NULL without DEST, which means the
  * same place. fs.hidden and other plain paths have no DEST.
  */
@@ -209,8 +209,13 @@ struct settings {
 	struct setting *v;
 	size_t n;
 };
+struct origin {
+	const char *file; /* borrowed, as in struct setting */
+	unsigned line, column;
+};
+/* @from NULL: from no file. 0, or -1 (no memory). */
 int settings_add(struct settings *s, const char *key, const char *value,
-		 const char *file, unsigned line, unsigned column);
+		 const struct origin *from);
 void settings_free(struct settings *s);
 
 /*

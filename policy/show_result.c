@@ -74,7 +74,10 @@ static const struct field before[] = {
 
 static const struct field after[] = {
 	{ "working_directory", TEXT_OR_NULL, "in the box" },
+	{ "notes", "\"type\":\"array\",\"items\":{\"type\":\"string\"}",
+	  "what the caller should know, one sentence each" },
 	{ "setup_ms", MILLISECONDS, "time until the program ran" },
+	{ "orphans_killed", FLAG, "processes were still alive at the end" },
 	{ "analysis", "\"type\":[\"object\",\"null\"]", "of the static tier" },
 	{ 0 },
 };
@@ -87,6 +90,9 @@ static const struct field enforced[] = {
 	{ "filesystem", STRENGTH, "fs.*" },
 	{ "syscalls", STRENGTH, "syscalls.*, process.subprocesses" },
 	{ "time", STRENGTH, "limits.timeout" },
+	{ "disk", STRENGTH, "limits.disk, limits.tmp, limits.shm" },
+	{ "output", STRENGTH, "limits.stdout, limits.stderr" },
+	{ "landlock", STRENGTH, "the second wall behind the mounts" },
 	{ 0 },
 };
 

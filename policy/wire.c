@@ -119,12 +119,13 @@ int wire_get(struct settings *out, const char *data, size_t len,
 		return get_error(&r, code, err);
 	count = take_u32(&r);
 	for (uint32_t i = 0; i < count && !r.bad; i++) {
-		unsigned line = take_u32(&r), column = take_u32(&r);
+		uint32_t line = take_u32(&r), column = take_u32(&r);
+		struct origin from = { file, line, column };
 		const char *key = take_text(&r), *value = take_text(&r);
 
 		if (r.bad)
 			break;
-		if (settings_add(&got, key, value, file, line, column) < 0) {
+		if (settings_add(&got, key, value, &from) < 0) {
 			settings_free(&got);
 			return err_nomem(err);
 		}

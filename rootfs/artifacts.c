@@ -376,7 +376,7 @@ static int take_named(struct walk *w, int work, const char *text)
 	return visit(w, dir, name, clean + 1);
 }
 
-static int make_host_dir(const char *path)
+int artifacts_make_dir(const char *path)
 {
 	owned_mem char *copy = strdup(path);
 
@@ -398,7 +398,7 @@ static int open_host_dir(struct walk *w)
 	bool is_new = access(path, F_OK) < 0 && errno == ENOENT;
 	owned_fd int fd = -1;
 
-	if (is_new && make_host_dir(path) < 0)
+	if (is_new && artifacts_make_dir(path) < 0)
 		return -1;
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0 || (is_new && give_folder(w, fd) < 0))

@@ -59,4 +59,8 @@ int artifacts_collect_since(struct artifacts *out, const struct artifacts_reques
 			    struct nsbox_error *err);
 void artifacts_free(struct artifacts *a);
 
+/* Make the folder, parents included, with mode 0700; one that exists is fine.
+ * -1 with errno. */
+int artifacts_make_dir(const char *path);
+
 #endif

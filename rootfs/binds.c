@@ -14,7 +14,6 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/num.h"
 #include "rootfs/paths.h"
 
 static void bind_drop(struct bind *b)
@@ -55,7 +54,8 @@ static struct bind *find(const struct bind_list *l, const char *dst)
 	return NULL;
 }
 
-const struct bind *binds_parent(const struct bind_list *l, size_t n, const char *dst)
+/* The innermost bind that @dst lies in (not at), among the first @n; NULL: none. */
+static const struct bind *parent_of(const struct bind_list *l, size_t n, const char *dst)
 {
 	const struct bind *best = NULL;
 
@@ -79,12 +79,14 @@ static int check_target(const char *dst, struct nsbox_error *err)
 		{ "/sys", "a box has no /sys" },
 		{ "/dev", "devices are named in devices.allow" },
 		{ "/run/nsbox", "nsbox keeps its own files there" },
+		{ "/var/run", "that is a link to /run: name it so" },
 	};
 
 	if (strcmp(dst, "/") == 0)
 		return err_set(err, NSBOX_E_POLICY, "mount on /: the root of a box is made by nsbox");
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		if (path_below(dst, rows[i].root))
+		/* Below it, or so far above that it would cover it. */
+		if (path_below(dst, rows[i].root) || path_below(rows[i].root, dst))
 			return err_set(err, NSBOX_E_POLICY, "mount on %s: %s", dst, rows[i].why);
 	return 0;
 }
@@ -158,12 +160,13 @@ static int add_path(struct bind_list *l, const struct view_request *r, const cha
 		    enum bind_kind kind, struct nsbox_error *err)
 {
 	owned(bind_drop) struct bind b = { .kind = kind, .source = SOURCE_INIT };
-	owned_mem char *path = NULL;
-	owned_mem char *dest = NULL;
+	const char *dest;
+	size_t len = policy_split_bind(text, &dest);
+	owned_mem char *path = strndup(text, len);
 	owned_mem char *absolute = NULL;
 	int rc;
 
-	if (path_split(text, &path, &dest) < 0)
+	if (!path)
 		return err_nomem(err);
 	if (!path[0] || (path[0] != '/' && (!r->caller_cwd || r->caller_cwd[0] != '/')))
 		return err_set(err, NSBOX_E_POLICY, "\"%s\" is not PATH or PATH:DEST", text);
@@ -221,20 +224,19 @@ static int add_tmpfs(struct bind_list *l, const char *dst, uint64_t bytes, unsig
 	return add(l, &b, err);
 }
 
-/* DEST[:SIZE]; what follows the last colon is a size only if it reads as one. */
+/* DEST[:SIZE] */
 static int add_tmpfs_text(struct bind_list *l, const char *text, uint64_t preset,
 			  struct nsbox_error *err)
 {
-	const char *colon = strrchr(text, ':');
-	uint64_t bytes = preset;
-	owned_mem char *dst = NULL;
+	uint64_t bytes = 0;
+	long len = policy_split_tmpfs(text, &bytes);
+	owned_mem char *dst = len < 0 ? NULL : strndup(text, (size_t)len);
 
-	if (colon && num_size(colon + 1, 4096, UINT64_MAX >> 1, &bytes) < 0)
-		colon = NULL;
-	dst = colon ? strndup(text, (size_t)(colon - text)) : strdup(text);
+	if (len < 0)
+		return err_set(err, NSBOX_E_POLICY, "fs.tmpfs \"%s\" has a malformed size", text);
 	if (!dst)
 		return err_nomem(err);
-	return add_tmpfs(l, dst, bytes, 0755, err);
+	return add_tmpfs(l, dst, bytes ? bytes : preset, 0755, err);
 }
 
 /* ------------------------------------------------------- interpreters -- */
@@ -318,7 +320,7 @@ static int missing_target(const struct bind *b, const char *where, struct nsbox_
  */
 static int check_nested(const struct bind_list *l, size_t at, struct nsbox_error *err)
 {
-	const struct bind *b = &l->v[at], *in = binds_parent(l, at, b->dst);
+	const struct bind *b = &l->v[at], *in = parent_of(l, at, b->dst);
 	owned_fd int fd = -1;
 	struct stat st;
 

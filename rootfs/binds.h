@@ -31,7 +31,4 @@ int binds_collect(struct bind_list *out, const struct view_request *r,
 		  struct nsbox_error *err);
 void binds_free(struct bind_list *l);
 
-/* The innermost bind that @dst lies in (not at), among the first @n; NULL: none. */
-const struct bind *binds_parent(const struct bind_list *l, size_t n, const char *dst);
-
 #endif

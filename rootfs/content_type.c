@@ -58,7 +58,7 @@ static const struct {
 
 static bool has_magic(const struct magic *m, const unsigned char *head, size_t len)
 {
-	return len >= m->at + m->len && memcmp(head + m->at, m->bytes, m->len) == 0;
+	return !m->len || (len >= m->at + m->len && memcmp(head + m->at, m->bytes, m->len) == 0);
 }
 
 const char *content_type(const char *name, const unsigned char *head, size_t len)

@@ -31,7 +31,6 @@ static const struct {
 	{ "etc/resolv.conf", "# this box has no name server\n" },
 	{ "etc/nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files\n"
 			       "networks: files\nprotocols: files\nservices: files\n" },
-	{ "etc/shells", "/bin/sh\n/bin/bash\n" },
 };
 
 /* ---------------------------------------------------------- the host's -- */
@@ -42,42 +41,45 @@ enum etc_kind {
 	ETC_LINK,	/* the link itself when it leads into /usr, else the content */
 };
 
+/* Each row costs some 10 µs of every start: what a program merely might read, and
+ * does without, is not here. */
 static const struct {
 	const char *name;
 	enum etc_kind kind;
+	enum { ALWAYS, WITH_NET, WITH_PYTHON } when;
 	const char *reason;
 } host_rows[] = {
-	{ "ld.so.cache", ETC_FILE, "the loader finds libraries in unusual folders" },
-	{ "ld-musl-x86_64.path", ETC_FILE, "the same for musl programs" },
-	{ "localtime", ETC_LINK, "local time" },
-	{ "timezone", ETC_FILE, "local time by name (tzlocal)" },
-	{ "os-release", ETC_LINK, "programs ask which distribution this is" },
-	{ "debian_version", ETC_FILE, "the same, older programs" },
-	{ "mime.types", ETC_FILE, "mimetypes of Python and others" },
-	{ "protocols", ETC_FILE, "getprotobyname" },
-	{ "services", ETC_FILE, "getservbyname" },
-	{ "gai.conf", ETC_FILE, "order of addresses" },
-	{ "host.conf", ETC_FILE, "resolver order" },
-	{ "locale.alias", ETC_FILE, "short locale names" },
-	{ "locale.conf", ETC_FILE, "the system's locale" },
-	{ "inputrc", ETC_FILE, "line editing in an interactive shell" },
-	{ "bash.bashrc", ETC_FILE, "an interactive shell" },
-	{ "magic", ETC_FILE, "file(1), local additions" },
-	{ "matplotlibrc", ETC_FILE, "Debian's matplotlib links its defaults here" },
-	{ "ssl/openssl.cnf", ETC_FILE, "OpenSSL's defaults; without it warnings" },
-	{ "ssl/certs", ETC_FOLDER, "public certificate authorities" },
-	{ "pki/tls/openssl.cnf", ETC_FILE, "the same on Fedora and its relatives" },
-	{ "pki/tls/certs", ETC_FOLDER, "the same; pki/tls/private stays outside" },
-	{ "pki/ca-trust/extracted", ETC_FOLDER, "what pki/tls/certs links to" },
-	{ "crypto-policies/back-ends", ETC_FOLDER, "openssl.cnf includes it on Fedora" },
-	{ "alternatives", ETC_FOLDER, "/usr/bin/awk, editor, java are links through it" },
-	{ "fonts", ETC_FOLDER, "fontconfig: plots and documents" },
-	{ "java-11-openjdk", ETC_FOLDER, "the JVM does not start without it" },
-	{ "java-17-openjdk", ETC_FOLDER, "the same" },
-	{ "java-21-openjdk", ETC_FOLDER, "the same" },
-	{ "java-25-openjdk", ETC_FOLDER, "the same" },
-	{ "R", ETC_FOLDER, "R does not start without it" },
+	{ "ld.so.cache", ETC_FILE, ALWAYS, "the loader finds libraries in unusual folders" },
+	{ "localtime", ETC_LINK, ALWAYS, "local time" },
+	{ "os-release", ETC_LINK, ALWAYS, "programs ask which distribution this is" },
+	{ "mime.types", ETC_FILE, WITH_PYTHON, "mimetypes" },
+	{ "matplotlibrc", ETC_FILE, WITH_PYTHON, "Debian's matplotlib fails without it" },
+	{ "protocols", ETC_FILE, WITH_NET, "getprotobyname" },
+	{ "services", ETC_FILE, WITH_NET, "getservbyname" },
+	{ "gai.conf", ETC_FILE, WITH_NET, "order of addresses" },
+	{ "host.conf", ETC_FILE, WITH_NET, "resolver order" },
+	{ "ssl/openssl.cnf", ETC_FILE, ALWAYS, "openssl req and ca fail without it" },
+	{ "ssl/certs", ETC_FOLDER, ALWAYS, "public certificate authorities" },
+	{ "pki/tls/openssl.cnf", ETC_FILE, ALWAYS, "the same on Fedora and its relatives" },
+	{ "pki/tls/certs", ETC_FOLDER, ALWAYS, "the same; pki/tls/private stays outside" },
+	{ "pki/ca-trust/extracted", ETC_FOLDER, ALWAYS, "what pki/tls/certs links to" },
+	{ "crypto-policies/back-ends", ETC_FOLDER, ALWAYS, "openssl.cnf includes it on Fedora" },
+	{ "alternatives", ETC_FOLDER, ALWAYS, "/usr/bin/awk, editor, java are links through it" },
+	{ "fonts", ETC_FOLDER, ALWAYS, "fontconfig: plots and documents" },
+	{ "java-11-openjdk", ETC_FOLDER, ALWAYS, "the JVM does not start without it" },
+	{ "java-17-openjdk", ETC_FOLDER, ALWAYS, "the same" },
+	{ "java-21-openjdk", ETC_FOLDER, ALWAYS, "the same" },
+	{ "java-25-openjdk", ETC_FOLDER, ALWAYS, "the same" },
+	{ "R", ETC_FOLDER, ALWAYS, "R does not start without it" },
 };
+
+static bool has_python(const struct view_request *r)
+{
+	for (size_t i = 0; r->interps && r->interps[i]; i++)
+		if (r->interps[i]->language && strcmp(r->interps[i]->language, "python") == 0)
+			return true;
+	return false;
+}
 
 struct place {
 	struct plan_builder *b;
@@ -107,15 +109,17 @@ static int add_file(const struct place *p, struct nsbox_error *err)
 	owned_fd int fd = openat(p->etc, p->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct buf text = BUF_INIT(CONTENT_MAX);
 	struct stat st;
-	int r, why;
+	int r = 0;
 
 	if (fd < 0 || fstat(fd, &st) < 0 || !is_public(&st, S_IFREG, S_IROTH))
 		return 0; /* absent or not for everybody: not for a box */
-	why = fd_read_all(fd, &text) < 0 ? errno : 0;
-	r = why && why != EFBIG ? err_errno(err, NSBOX_E_SYSTEM, why, "read /%s", p->dst) : 0;
-	if (why == EFBIG)
+	if (st.st_size > CONTENT_MAX) {
 		bind_host(p, &st, OP_IS_FILE);
-	else if (!why)
+		return 0;
+	}
+	if (fd_read_all(fd, &text) < 0)
+		r = err_sys(err, "read /%s", p->dst);
+	else
 		PLAN_OP(p->b, .kind = OP_FILE, .stage = p->stage, .fd = -1, .n = 0444,
 			.dst = p->dst, .blob = text.data, .blob_len = text.len);
 	buf_free(&text);
@@ -158,6 +162,11 @@ int etc_build(struct plan_builder *b, const struct view_request *r, struct nsbox
 {
 	owned_fd int etc = open("/etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	struct place p = { .b = b, .stage = r->stage, .etc = etc };
+	const bool wanted[] = {
+		[ALWAYS] = true,
+		[WITH_NET] = r->policy->net.mode != NET_DISABLED,
+		[WITH_PYTHON] = has_python(r),
+	};
 	int rc = 0;
 
 	PLAN_OP(b, .kind = OP_DIR, .stage = r->stage, .fd = -1, .n = 0755, .dst = "etc");
@@ -166,6 +175,8 @@ int etc_build(struct plan_builder *b, const struct view_request *r, struct nsbox
 			.dst = own_files[i].dst, .blob = own_files[i].text,
 			.blob_len = strlen(own_files[i].text));
 	for (size_t i = 0; etc >= 0 && i < ARRAY_SIZE(host_rows) && rc == 0; i++) {
+		if (!wanted[host_rows[i].when])
+			continue;
 		p.name = host_rows[i].name;
 		snprintf(p.dst, sizeof(p.dst), "etc/%s", p.name);
 		rc = adders[host_rows[i].kind](&p, err);

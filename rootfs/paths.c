@@ -102,28 +102,6 @@ char *path_parent(const char *path)
 	return strndup(path, (size_t)(slash - path));
 }
 
-static const char *last_divider(const char *text)
-{
-	const char *found = NULL;
-
-	for (const char *at = strstr(text, ":/"); at; at = strstr(at + 1, ":/"))
-		found = at;
-	return found == text ? NULL : found;
-}
-
-int path_split(const char *text, char **path, char **dest)
-{
-	const char *at = last_divider(text);
-	owned_mem char *p = at ? strndup(text, (size_t)(at - text)) : strdup(text);
-	owned_mem char *d = at ? strdup(at + 1) : NULL;
-
-	if (!p || (at && !d))
-		return -1;
-	*path = take_ptr(p);
-	*dest = take_ptr(d);
-	return 0;
-}
-
 bool path_is_system(const char *path)
 {
 	static const char *const roots[] = { "/usr",   "/bin",	 "/sbin",  "/lib",

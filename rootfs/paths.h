@@ -1,4 +1,4 @@
-/* Absolute paths as text: joining, comparing, and the PATH[:DEST] notation. */
+/* Absolute paths as text: cleaning, joining, comparing. */
 #ifndef ROOTFS_PATHS_H
 #define ROOTFS_PATHS_H
 
@@ -19,12 +19,6 @@ char *path_join(const char *dir, const char *rest);
 
 /* malloc'ed: everything before the last slash ("/" for "/x"). */
 char *path_parent(const char *path);
-
-/*
- * PATH[:DEST]: DEST is absolute, so the last ":/" divides; any other colon belongs
- * to the path. *dest is NULL when there is none. -1: no memory.
- */
-int path_split(const char *text, char **path, char **dest);
 
 /* Is it in the folders that every box sees (/usr, /bin, /lib, ...)? */
 bool path_is_system(const char *path);

@@ -51,15 +51,14 @@ static int fill_placeholder(const struct ward *w, struct placeholder *row, const
 	return row->dir < 0 ? err_sys(err, "open the folder of %s", row->shown) : 0;
 }
 
-static int add_placeholder(struct ward *w, const char *part, bool is_folder,
-			   struct nsbox_error *err)
+static int add_placeholder(struct ward *w, const char *part, struct nsbox_error *err)
 {
 	struct placeholder *v = realloc(w->p->v, (w->p->n + 1) * sizeof(*v));
 
 	if (!v)
 		return err_nomem(err);
 	w->p->v = v;
-	v[w->p->n] = (struct placeholder){ .dir = -1, .fd = -1, .is_folder = is_folder };
+	v[w->p->n] = (struct placeholder){ .dir = -1, .fd = -1 };
 	return fill_placeholder(w, &v[w->p->n++], part, err);
 }
 
@@ -93,12 +92,16 @@ static int refuse_link(const struct ward *w, const char *part, struct nsbox_erro
 		       w->host->path, part);
 }
 
-/*
- * What to do about one part of a name; 1: go on with the next part.
- * @is_last: the whole name. @wants_folder: what the placeholder would be.
- */
-static int seal_part(struct ward *w, const char *part, bool is_last, bool wants_folder,
-		     struct nsbox_error *err)
+/* Nothing there, or a placeholder of another box, which is then shared. */
+static int seal_missing(struct ward *w, const char *part, struct nsbox_error *err)
+{
+	int rc = add_placeholder(w, part, err);
+
+	return rc < 0 ? rc : cover(w, part, err);
+}
+
+/* What to do about one part of a name (@is_last: the whole); 1: go on with the next. */
+static int seal_part(struct ward *w, const char *part, bool is_last, struct nsbox_error *err)
 {
 	struct stat st;
 	int rc;
@@ -107,18 +110,13 @@ static int seal_part(struct ward *w, const char *part, bool is_last, bool wants_
 		return 0;
 	if (!is_last && strlist_has(&w->points, part))
 		return 1;
-	if (fstatat(w->host->fd, part, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-		if (errno != ENOENT)
-			return err_sys(err, "look at %s in %s", part, w->host->path);
-		rc = add_placeholder(w, part, wants_folder, err);
-		return rc < 0 ? rc : cover(w, part, err);
-	}
+	if (fstatat(w->host->fd, part, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? seal_missing(w, part, err)
+				       : err_sys(err, "look at %s in %s", part, w->host->path);
 	if (S_ISLNK(st.st_mode))
 		return refuse_link(w, part, err);
-	if (placeholder_is(&st)) { /* another box's: share it */
-		rc = add_placeholder(w, part, S_ISDIR(st.st_mode), err);
-		return rc < 0 ? rc : cover(w, part, err);
-	}
+	if (placeholder_is(&st))
+		return seal_missing(w, part, err);
 	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
 		return cover(w, part, err);
 	if (is_last || !S_ISDIR(st.st_mode))
@@ -130,8 +128,7 @@ static int seal_part(struct ward *w, const char *part, bool is_last, bool wants_
 static int seal_name(struct ward *w, const char *text, struct nsbox_error *err)
 {
 	owned_mem char *name = path_clean("/", text);
-	size_t len = strlen(text);
-	bool folder = len && text[len - 1] == '/';
+	bool is_last = false;
 	int rc = 1;
 
 	if (!name && errno == ENOMEM)
@@ -140,16 +137,12 @@ static int seal_name(struct ward *w, const char *text, struct nsbox_error *err)
 		return err_set(err, NSBOX_E_POLICY,
 			       "fs.protect \"%s\": give a name relative to the folder, without ..",
 			       text);
-	for (char *end = name + 1; rc == 1;) {
-		bool is_last;
-
+	for (char *end = name + 1; rc == 1 && !is_last; end++) {
 		end += strcspn(end, "/");
 		is_last = !*end;
 		*end = '\0';
-		rc = seal_part(w, name + 1, is_last, !is_last || folder, err);
-		if (is_last)
-			break;
-		*end++ = '/';
+		rc = seal_part(w, name + 1, is_last, err);
+		*end = is_last ? '\0' : '/';
 	}
 	return rc < 0 ? rc : 0;
 }
@@ -164,7 +157,6 @@ int protect_folder(struct protect **p, const struct source_sink *to, const struc
 		*p = calloc(1, sizeof(**p));
 		if (!*p)
 			return err_nomem(err);
-		(*p)->guardian = (struct guardian)GUARDIAN_INIT;
 	}
 	w.p = *p;
 	for (size_t i = 0; i < names->n && rc == 0; i++)
@@ -175,19 +167,6 @@ int protect_folder(struct protect **p, const struct source_sink *to, const struc
 }
 
 /* ------------------------------------------------------- placeholders -- */
-
-static int create(const struct placeholder *row)
-{
-	int fd;
-
-	if (row->is_folder)
-		return mkdirat(row->dir, row->name, 0755);
-	fd = openat(row->dir, row->name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW,
-		    0644);
-	if (fd >= 0)
-		close(fd);
-	return fd < 0 ? -1 : 0;
-}
 
 /* The folder's owner must be able to remove it by hand, whatever happens. */
 static void give_away(const struct placeholder *row, int fd)
@@ -217,7 +196,7 @@ static int lock_shared(int fd)
 static int hold(struct placeholder *row, struct stat *st)
 {
 	owned_fd int fd = openat(row->dir, row->name,
-				 O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+				 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct stat named;
 
 	if (fd < 0 || lock_shared(fd) < 0 || fstat(fd, st) < 0 ||
@@ -255,21 +234,24 @@ static int busy(const struct placeholder *row, struct nsbox_error *err)
 static int take_over(struct protect *p, size_t index, bool is_new, struct nsbox_error *err)
 {
 	struct placeholder *row = &p->v[index];
-	struct guardian_note note = { .index = index };
+	struct placeholder_mark *m = &p->guardian.marks[index];
 	struct stat st;
 
-	if (hold(row, &st) < 0)
-		return errno == ENOENT ? 1 : err_sys(err, "hold %s", row->shown);
-	if (!is_new && !placeholder_is(&st)) {
-		guardian_tell(&p->guardian, &note, NULL);
-		return busy(row, err); /* is_made stays false: not ours to remove */
+	if (hold(row, &st) < 0) {
+		if (errno == ENOENT)
+			return 1;
+		if (errno != ENOTDIR && errno != ELOOP)
+			return err_sys(err, "hold %s", row->shown);
+		st = (struct stat){ 0 }; /* somebody's file or link */
 	}
-	row->dev = note.dev = st.st_dev;
-	row->ino = note.ino = st.st_ino;
-	row->is_made = note.is_made = note.is_begun = true;
-	row->is_folder = S_ISDIR(st.st_mode);
-	if (guardian_tell(&p->guardian, &note, err) < 0)
-		return NSBOX_E_SYSTEM;
+	if (!is_new && !placeholder_is(&st)) {
+		m->is_begun = false; /* nor does is_made hold: not ours to remove */
+		return busy(row, err);
+	}
+	m->dev = st.st_dev;
+	m->ino = st.st_ino;
+	/* The guardian may look at any moment from here on: is_made comes last. */
+	__atomic_store_n(&m->is_made, true, __ATOMIC_RELEASE);
 	return mark(row, is_new) < 0 ? err_sys(err, "mark %s", row->shown) : 0;
 }
 
@@ -277,7 +259,7 @@ static int take_over(struct protect *p, size_t index, bool is_new, struct nsbox_
 static int make(struct protect *p, size_t index, struct nsbox_error *err)
 {
 	struct placeholder *row = &p->v[index];
-	bool is_new = create(row) == 0;
+	bool is_new = mkdirat(row->dir, row->name, 0755) == 0;
 
 	if (is_new || errno == EEXIST)
 		return take_over(p, index, is_new, err);
@@ -289,11 +271,9 @@ static int make(struct protect *p, size_t index, struct nsbox_error *err)
 
 static int arm_one(struct protect *p, size_t index, struct nsbox_error *err)
 {
-	const struct guardian_note begun = { .index = index, .is_begun = true };
-	int rc = guardian_tell(&p->guardian, &begun, err);
+	int rc;
 
-	if (rc < 0)
-		return rc;
+	__atomic_store_n(&p->guardian.marks[index].is_begun, true, __ATOMIC_RELEASE);
 	for (int tries = 0; tries < 16; tries++) {
 		rc = make(p, index, err);
 		if (rc != 1)
@@ -316,7 +296,8 @@ void protect_release(struct protect *p)
 	if (!p)
 		return;
 	for (size_t i = 0; i < p->n; i++) {
-		placeholder_drop(&p->v[i], p->guardian.since);
+		if (p->guardian.marks)
+			placeholder_drop(&p->v[i], &p->guardian.marks[i], p->guardian.since);
 		if (p->v[i].dir >= 0)
 			close(p->v[i].dir);
 		free(p->v[i].shown);

@@ -3,14 +3,15 @@
  * folders that a box may write.
  *
  * A name that exists is bound read-only over itself. A name that does not exist
- * yet needs something to mount on: an empty placeholder is made on the host and
- * removed after the run, if it is still the same empty file or folder. A small
+ * yet needs something to mount on: an empty folder is made on the host as a
+ * placeholder and removed after the run, if it is still the same and empty. (A
+ * folder whatever the name stands for: git add -A in the box passes over it.) A small
  * guardian process removes it even when the launcher is killed by SIGKILL: it
  * watches the launcher's pidfd.
  *
  * For "a/b" where "a" does not exist, "a" itself is the placeholder. Where "a" is a
  * folder it becomes a mount point of its own: otherwise the box would rename "a"
- * and make a new one. A name that ends in "/" gets a folder as placeholder.
+ * and make a new one.
  *
  * Two boxes at once in one folder share a placeholder: each holds a shared flock(2)
  * on it, and the last one removes it. (Removing it earlier would tear the mount out

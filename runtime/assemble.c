@@ -23,6 +23,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -168,16 +169,20 @@ struct source { /* absolute host paths of what the run names; empty: nothing */
 	char file[PATH_MAX], project[PATH_MAX];
 };
 
-static int absolute(char out[PATH_MAX], const char *path, const char *what,
-		    struct nsbox_error *err)
+static int absolute(char out[PATH_MAX], const char *path, mode_t type, struct nsbox_error *err)
 {
+	const char *what = type == S_IFREG ? "the script" : "the project folder";
+	struct stat st;
+
 	if (!path)
 		return 0;
-	if (!realpath(path, out)) {
-		err_sys(err, "find %s %s", what, path);
+	if (!realpath(path, out) || stat(out, &st) < 0) {
 		err_hint(err, "check the path; it is looked up on the host");
-		return err ? (err->code = NSBOX_E_USAGE) : NSBOX_E_USAGE;
+		return err_errno(err, NSBOX_E_USAGE, errno, "find %s %s", what, path);
 	}
+	if ((st.st_mode & S_IFMT) != type)
+		return err_set(err, NSBOX_E_USAGE, "%s %s is not a %s", what, path,
+			       type == S_IFREG ? "regular file" : "folder");
 	return 0;
 }
 
@@ -432,9 +437,9 @@ static int assemble_with(struct assembly *a, struct parts *w, struct nsbox_error
 	if (r >= 0)
 		r = find_interps(&w->interps, run, run->language, err);
 	if (r >= 0)
-		r = absolute(w->src.file, run->file, "the script", err);
+		r = absolute(w->src.file, run->file, S_IFREG, err);
 	if (r >= 0)
-		r = absolute(w->src.project, run->project, "the project folder", err);
+		r = absolute(w->src.project, run->project, S_IFDIR, err);
 	if (r >= 0)
 		r = run->language ? code_argv(a, run, &w->interps, &w->src, &w->cmd, err)
 				  : command_argv(a, run, err);

@@ -22,7 +22,9 @@ struct nsbox_box {
 	struct assembly plan;
 	struct nsbox_result *failed_exec; /* the run was over before it began */
 	char *artifacts_dir;
+	bool artifacts_made;	/* by us, for this run */
 	uint64_t setup_us;
+	struct timespec started; /* artifacts are not older than this */
 	bool over;
 	pthread_mutex_t lock;	/* watch, against nsbox_box_kill() of another thread */
 };

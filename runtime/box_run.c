@@ -15,10 +15,12 @@
 #include "runtime/verdict.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -82,6 +84,9 @@ void run_drop(struct nsbox_box *box)
 	watch_free(w);
 	assembly_free(&box->plan); /* removes the placeholders of fs.protect */
 	memset(&box->plan, 0, sizeof(box->plan));
+	if (box->artifacts_made)
+		rmdir(box->artifacts_dir); /* stays when something is in it */
+	box->artifacts_made = false;
 	free(box->artifacts_dir);
 	box->artifacts_dir = NULL;
 	nsbox_result_free(box->failed_exec);
@@ -193,6 +198,29 @@ static int start_watching(struct nsbox_box *box, struct watch *w, const struct n
 	return watch_begin(w, timeout_us, err);
 }
 
+/* Before anything runs: a run whose results could not be kept is not worth starting. */
+static int prepare_artifacts(struct nsbox_box *box, const char *dir, struct nsbox_error *err)
+{
+	owned_fd int fd = -1;
+	bool is_new = access(dir, F_OK) < 0 && errno == ENOENT;
+
+	if (artifacts_make_dir(dir) < 0)
+		goto failed;
+	box->artifacts_made = is_new;
+	box->artifacts_dir = strdup(dir);
+	if (!box->artifacts_dir) {
+		if (box->artifacts_made)
+			rmdir(dir);
+		return err_nomem(err);
+	}
+	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd >= 0 && faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) == 0)
+		return 0;
+failed:
+	err_hint(err, "give a folder that you may write");
+	return err_errno(err, NSBOX_E_USAGE, errno, "open artifact folder %s", dir);
+}
+
 int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_error *err)
 {
 	struct streams s = { .child = { -1, -1, -1 } };
@@ -200,12 +228,14 @@ int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_e
 	struct watch *w = watch_new(box, err);
 	int r;
 
+	/* The clock that file systems stamp with: it lags behind the exact one. */
+	clock_gettime(CLOCK_REALTIME_COARSE, &box->started);
 	if (!w)
 		return NSBOX_E_NOMEM;
 	r = w->epoll < 0 || w->timer < 0 ? NSBOX_E_SYSTEM
 					 : streams_open(&s, w, run, &box->policy, err);
-	if (r >= 0 && run->artifacts_dir && !(box->artifacts_dir = strdup(run->artifacts_dir)))
-		r = err_nomem(err);
+	if (r >= 0 && run->artifacts_dir)
+		r = prepare_artifacts(box, run->artifacts_dir, err);
 	if (r >= 0)
 		r = build_and_launch(box, w, run, &s, err);
 	streams_close_child(&s);
@@ -224,22 +254,35 @@ int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_e
 
 /* ------------------------------------------------------------------- collect -- */
 
-static int take_stream(struct capture *c, const struct pump *p, bool used, char **data,
-		       size_t *len, uint64_t *total, bool *truncated, bool *captured)
+static int take_stream(struct result_stream *s, struct capture *c, const struct pump *p, bool used)
 {
-	*captured = used && p->capture && c->total == p->total && p->limit == UINT64_MAX;
-	*total = used ? p->total : 0;
-	*truncated = *captured ? capture_truncated(c) : used && p->total > p->passed;
-	*data = capture_take(c, len);
-	return *data ? 0 : -1;
+	s->captured = used && p->dst < 0 && p->capture && p->limit == UINT64_MAX;
+	s->total = used ? p->total : RESULT_UNKNOWN; /* the payload had the descriptor itself */
+	s->truncated = s->captured ? capture_truncated(c) : used && p->total > p->passed;
+	s->data = capture_take(c, &s->len);
+	return s->data ? 0 : -1;
+}
+
+/* A relay that lost bytes on the caller's side is no success of ours. */
+static int check_relays(const struct watch *w, struct nsbox_error *err)
+{
+	static const char *const names[] = { "stdin", "stdout", "stderr" };
+
+	for (int i = 1; i < 3; i++)
+		if (w->pump_used[i] && w->pumps[i].error)
+			return err_errno(err, NSBOX_E_SYSTEM, w->pumps[i].error, "pass on the %s of the program",
+					 names[i]);
+	return 0;
 }
 
 static int fill_streams(struct nsbox_result *r, struct watch *w, struct nsbox_error *err)
 {
-	if (take_stream(&w->out, &w->pumps[1], w->pump_used[1], &r->out.data, &r->out.len,
-			&r->out.total, &r->out.truncated, &r->out.captured) < 0 ||
-	    take_stream(&w->err, &w->pumps[2], w->pump_used[2], &r->err.data, &r->err.len,
-			&r->err.total, &r->err.truncated, &r->err.captured) < 0)
+	int code = check_relays(w, err);
+
+	if (code < 0)
+		return code;
+	if (take_stream(&r->out, &w->out, &w->pumps[1], w->pump_used[1]) < 0 ||
+	    take_stream(&r->err, &w->err, &w->pumps[2], w->pump_used[2]) < 0)
 		return err_nomem(err);
 	return 0;
 }
@@ -251,7 +294,9 @@ static int fill_common(struct nsbox_result *r, const struct nsbox_box *box,
 	r->tier = strdup("local");
 	r->working_directory = strdup(box->plan.view.workdir ? box->plan.view.workdir : "/");
 	r->setup_us = box->setup_us;
-	return r->tier && r->working_directory ? 0 : err_nomem(err);
+	if (!r->tier || !r->working_directory || strlist_copy(&r->notes, &box->plan.view.notes) < 0)
+		return err_nomem(err);
+	return 0;
 }
 
 static int fill_artifacts(struct nsbox_result *r, const struct nsbox_box *box,
@@ -259,14 +304,18 @@ static int fill_artifacts(struct nsbox_result *r, const struct nsbox_box *box,
 {
 	const struct policy *p = &box->policy;
 	bool ok = r->verdict == NSBOX_EXITED && r->exit_code == 0;
+	const struct artifacts_request req = {
+		.work_fd = box->watch->live.work_fd, .host_dir = box->artifacts_dir, .policy = p,
+		.owner_uid = box->host.id.caller_uid, .owner_gid = box->host.id.caller_gid,
+		.since = box->started,
+	};
 
 	if (!box->artifacts_dir || p->artifacts.collect == COLLECT_NEVER ||
 	    (p->artifacts.collect == COLLECT_ON_SUCCESS && !ok))
 		return 0;
-	if (box->watch->live.work_fd < 0)
+	if (req.work_fd < 0)
 		return err_set(err, NSBOX_E_SETUP, "the box passed no work folder");
-	return artifacts_collect(&r->artifacts, box->watch->live.work_fd, box->artifacts_dir, p,
-				 box->host.id.caller_uid, box->host.id.caller_gid, err);
+	return artifacts_collect_since(&r->artifacts, &req, err);
 }
 
 static int result_of_run(struct nsbox_box *box, struct nsbox_result **out,

@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/num.h"
+#include "runtime/decimal.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -32,19 +33,6 @@ enum {
 
 #define LEAF_PREFIX "nsbox-"
 
-static char *put_number(char *to, uint64_t v)
-{
-	char digits[20];
-	size_t n = 0;
-
-	do
-		digits[n++] = (char)('0' + v % 10);
-	while (v /= 10);
-	while (n)
-		*to++ = digits[--n];
-	return to;
-}
-
 static uint64_t now_ns(void)
 {
 	struct timespec t = { 0 };
@@ -58,9 +46,9 @@ static void leaf_name(char name[64], uint64_t n)
 	char *to = name + sizeof(LEAF_PREFIX) - 1;
 
 	memcpy(name, LEAF_PREFIX, sizeof(LEAF_PREFIX) - 1);
-	to = put_number(to, (uint64_t)getpid());
+	to = decimal_put(to, (uint64_t)getpid());
 	*to++ = '-';
-	*put_number(to, n) = '\0';
+	*decimal_put(to, n) = '\0';
 }
 
 /* Is the name still the folder that the descriptor has open? */
@@ -283,7 +271,7 @@ int cgroup_join(const struct cgroup *c, int pid, struct nsbox_error *err)
 
 	if (pid <= 0)
 		return err_set(err, NSBOX_E_USAGE, "join cgroup %s: %d is no pid", c->name, pid);
-	*put_number(text, (uint64_t)pid) = '\0';
+	*decimal_put(text, (uint64_t)pid) = '\0';
 	if (write_text(c->fd, "cgroup.procs", text) < 0)
 		return err_sys(err, "move process %d into cgroup %s", pid, c->name);
 	return 0;

@@ -111,6 +111,11 @@ int nsbox_result_status(const struct nsbox_result *r)
 	return verdicts[r->verdict].status;
 }
 
+const char *nsbox_result_note(const struct nsbox_result *r, size_t i)
+{
+	return r && i < r->notes.n ? r->notes.v[i] : NULL;
+}
+
 const char *nsbox_result_reason(const struct nsbox_result *r)
 {
 	return r->reason;
@@ -219,6 +224,7 @@ void nsbox_result_free(struct nsbox_result *r)
 	free(r->out.data);
 	free(r->err.data);
 	free(r->working_directory);
+	strlist_free(&r->notes);
 	free(r->json);
 	free(r);
 }

@@ -52,6 +52,7 @@ struct nsbox_result {
 	struct denial *denials;
 	size_t denial_count;
 	char *working_directory;
+	struct strlist notes;		/* what the caller should know, one sentence each */
 	uint64_t setup_us;
 	bool orphans_killed;		/* processes were still alive at the end */
 	char *json;			/* made on demand */

@@ -201,6 +201,11 @@ static void put_record(struct json *j, const struct nsbox_result *r)
 	put_enforced(j, r);
 	put_denials(j, r);
 	json_kstr(j, "working_directory", r->working_directory);
+	json_key(j, "notes");
+	json_array(j);
+	for (size_t i = 0; i < r->notes.n; i++)
+		json_str(j, r->notes.v[i]);
+	json_end(j, ']');
 	json_key(j, "setup_ms");
 	json_ms(j, r->setup_us);
 	json_kbool(j, "orphans_killed", r->orphans_killed);

@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/num.h"
+#include "runtime/decimal.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -55,19 +56,6 @@ struct pid_stat {
 	uint64_t ticks, threads;
 };
 
-static char *put_number(char *to, uint64_t v)
-{
-	char digits[20];
-	size_t n = 0;
-
-	do
-		digits[n++] = (char)('0' + v % 10);
-	while (v /= 10);
-	while (n)
-		*to++ = digits[--n];
-	return to;
-}
-
 /* "<pid>/<name>", or "<pid>/task/<tid>/children" with a tid. */
 struct proc_path {
 	char text[64];
@@ -75,8 +63,8 @@ struct proc_path {
 
 static struct proc_path path_of(pid_t pid, const char *name)
 {
-	struct proc_path p;
-	char *to = put_number(p.text, (uint64_t)pid);
+	struct proc_path p = { "" };
+	char *to = decimal_put(p.text, (uint64_t)pid);
 
 	*to++ = '/';
 	memcpy(to, name, strlen(name) + 1);
@@ -86,7 +74,7 @@ static struct proc_path path_of(pid_t pid, const char *name)
 static struct proc_path children_of(pid_t pid, uint64_t tid)
 {
 	struct proc_path p = path_of(pid, "task/");
-	char *to = put_number(p.text + strlen(p.text), tid);
+	char *to = decimal_put(p.text + strlen(p.text), tid);
 
 	memcpy(to, "/children", sizeof("/children"));
 	return p;

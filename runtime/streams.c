@@ -28,24 +28,23 @@ static int bad_fd(struct nsbox_error *err, int i)
 static int connect_pipe(struct streams *s, struct watch *w, int i, int caller_fd,
 			struct nsbox_error *err)
 {
-	int ends[2], mine, theirs, other = -1, r;
+	struct pump_end caller = { -1, true }, box = { -1, false };
+	int ends[2], r;
 
 	if (caller_fd >= 0) {
-		other = copy_of(caller_fd);
-		if (other < 0)
+		caller.fd = copy_of(caller_fd);
+		if (caller.fd < 0)
 			return bad_fd(err, i);
 	}
 	if (pipe2(ends, O_CLOEXEC) < 0) {
-		if (other >= 0)
-			close(other);
+		if (caller.fd >= 0)
+			close(caller.fd);
 		return err_sys(err, "make a pipe");
 	}
-	theirs = i == 0 ? ends[0] : ends[1];
-	mine = i == 0 ? ends[1] : ends[0];
-	s->child[i] = theirs;
+	s->child[i] = i == 0 ? ends[0] : ends[1];
 	s->child_owned[i] = true;
-	r = i == 0 ? pump_open(&w->pumps[i], w->epoll, other, true, mine, false, err)
-		   : pump_open(&w->pumps[i], w->epoll, mine, false, other, true, err);
+	box.fd = i == 0 ? ends[1] : ends[0];
+	r = pump_open(&w->pumps[i], w->epoll, i == 0 ? caller : box, i == 0 ? box : caller, err);
 	w->pump_used[i] = r >= 0;
 	return r;
 }
@@ -116,12 +115,14 @@ int streams_open_pty(struct watch *w, const struct nsbox_run *run, struct nsbox_
 	    (run->out == NSBOX_IO_RELAY && out < 0))
 		return err_sys(err, "connect the pty");
 	if (in >= 0) {
-		r = pump_open(&w->pumps[0], w->epoll, take_fd(in), true, take_fd(to), false, err);
+		r = pump_open(&w->pumps[0], w->epoll, (struct pump_end){ take_fd(in), true },
+			      (struct pump_end){ take_fd(to), false }, err);
 		w->pump_used[0] = r >= 0;
 		if (r < 0)
 			return r;
 	}
-	r = pump_open(&w->pumps[1], w->epoll, take_fd(from), false, take_fd(out), true, err);
+	r = pump_open(&w->pumps[1], w->epoll, (struct pump_end){ take_fd(from), false },
+		      (struct pump_end){ take_fd(out), true }, err);
 	w->pump_used[1] = r >= 0;
 	w->pumps[1].capture = &w->out;
 	return r;

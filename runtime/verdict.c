@@ -27,20 +27,14 @@ static const struct kill_row {
 	[KILL_LOST] = { NSBOX_SIGNALED, SIGKILL, "lost" },
 };
 
-/* Measured times are shown to the millisecond: more would be noise. */
-static const char *measured(uint64_t us, char *text)
-{
-	return num_time_text(us < 1000 ? us : us / 1000 * 1000, text);
-}
-
 static void explain_kill(struct buf *b, const struct watch *w)
 {
 	const struct policy *p = w->policy;
-	char limit[32], seen[32];
+	char limit[32];
 
 	switch (w->evidence.killed) {
 	case KILL_TIMEOUT:
-		buf_fmt(b, "ran longer than %s", measured(w->evidence.kill_value, seen));
+		buf_fmt(b, "ran longer than %s", num_time_text(w->timeout_us, limit));
 		break;
 	case KILL_CPU:
 		buf_fmt(b, "used more than %s of processor time",
@@ -78,13 +72,13 @@ static void from_kill(struct nsbox_result *r, const struct watch *w, struct buf 
 
 static void from_timeout(struct nsbox_result *r, const struct watch *w, struct buf *reason)
 {
-	char seen[32];
+	char limit[32];
 
 	r->verdict = NSBOX_TIMED_OUT;
 	if (WIFSIGNALED(w->evidence.exit.status))
 		r->signal = WTERMSIG(w->evidence.exit.status);
 	buf_fmt(reason, "timeout: ran longer than %s and ended when asked to",
-		measured(w->ended_us - w->started_us, seen));
+		num_time_text(w->timeout_us, limit));
 }
 
 static void from_status(struct nsbox_result *r, const struct watch *w, struct buf *reason)

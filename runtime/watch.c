@@ -241,6 +241,9 @@ static void hear_init(struct watch *w)
 	struct wire_exit msg;
 	ssize_t n = recv(w->live.sock, &msg, sizeof(msg), MSG_DONTWAIT);
 
+	/* init died with a message of ours unread: its last word is behind that error. */
+	if (n < 0 && errno == ECONNRESET)
+		n = recv(w->live.sock, &msg, sizeof(msg), MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n == (ssize_t)sizeof(msg) && msg.head.magic == WIRE_MAGIC &&
@@ -363,6 +366,7 @@ static int add_source(struct watch *w, int fd, int *key)
 int watch_begin(struct watch *w, uint64_t timeout_us, struct nsbox_error *err)
 {
 	w->started_us = now_us();
+	w->timeout_us = timeout_us;
 	w->deadline_us = w->started_us + timeout_us;
 	w->next_sample_us = needs_samples(w) ? w->started_us + SAMPLE_US : 0;
 	if (add_source(w, w->timer, &w->timer) < 0 ||

@@ -300,6 +300,9 @@ NSBOX_API int nsbox_result_signal(const struct nsbox_result *r);
 NSBOX_API int nsbox_result_status(const struct nsbox_result *r);
 /* NULL, or a machine word, ": " and a sentence for people. */
 NSBOX_API const char *nsbox_result_reason(const struct nsbox_result *r);
+/* What the caller should know beside the verdict, one sentence each (a socket that
+ * was hidden in a bound folder, say); NULL past the end. */
+NSBOX_API const char *nsbox_result_note(const struct nsbox_result *r, size_t i);
 NSBOX_API const void *nsbox_result_stdout(const struct nsbox_result *r,
 					  size_t *len);
 NSBOX_API const void *nsbox_result_stderr(const struct nsbox_result *r,

@@ -70,10 +70,10 @@ def load_late():
 
 
 class Late:
-    # Notices the import of two modules of the standard library; see late.py.
+    # Notices the import of three modules; see late.py.
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        if name != 'linecache' and name != 'multiprocessing.spawn':
+        if name not in ('linecache', 'multiprocessing.spawn', 'distutils'):
             return None
         load_late()
         return complete_import(cls, name, path, target)
@@ -82,6 +82,7 @@ class Late:
 def make_main():
     # A module of its own, so that nothing of ours is in its namespace.
     main = type(sys)('__main__')
+    sys.meta_path.insert(0, Late)
     main.__builtins__ = builtins
     if sys.version_info < (3, 14):
         main.__annotations__ = {}
@@ -92,7 +93,6 @@ def make_main():
         main.__cached__ = None
     else:
         main.__loader__ = sys.modules['_frozen_importlib'].BuiltinImporter
-        sys.meta_path.insert(0, Late)
         if 'linecache' in sys.modules:
             load_late()
             complete_imported()

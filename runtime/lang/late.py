@@ -22,7 +22,9 @@ def fix_spawn(spawn):
     spawn.get_preparation_data = get_preparation_data
 
 
-LATE_TODO = {'linecache': fill_linecache, 'multiprocessing.spawn': fix_spawn}
+LATE_TODO = {}
+if NAME != SOURCE:
+    LATE_TODO = {'linecache': fill_linecache, 'multiprocessing.spawn': fix_spawn}
 
 
 def complete_imported():
@@ -31,17 +33,30 @@ def complete_imported():
             LATE_TODO.pop(name)(sys.modules[name])
 
 
+def find_distutils(path, target):
+    # Gone from the library in 3.12; setuptools has it, and tells site by a .pth file
+    # with code, which without site nobody runs.
+    if sys.version_info < (3, 12) or not sys.flags.no_site:
+        return None
+    try:
+        import _distutils_hack as hack
+    except ImportError:
+        return None
+    return hack.DistutilsMetaFinder().find_spec('distutils', path, target)
+
+
 def complete_import(finder, name, path, target):
-    spec = None
+    if name == 'distutils':
+        return find_distutils(path, target)
+    complete = LATE_TODO.pop(name, None)
+    if not complete:
+        return None
     for other in sys.meta_path:
         spec = other is not finder and other.find_spec(name, path, target)
         if spec:
             break
-    complete = LATE_TODO.pop(name, None)
-    if not LATE_TODO and finder in sys.meta_path:
-        sys.meta_path.remove(finder)
-    if not spec or not complete:
-        return spec or None
+    if not spec:
+        return None
     run = spec.loader.exec_module
 
     def exec_module(module):

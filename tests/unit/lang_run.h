@@ -122,7 +122,7 @@ static inline int ended(pid_t pid)
 static inline struct outcome spawn(char *const *argv, char *const *env)
 {
 	struct outcome o = { .out = BUF_INIT(OUTPUT_MAX), .err = BUF_INIT(OUTPUT_MAX) };
-	owned_mem char *work = join(scratch, "/work");
+	owned_mem char *work = join(scratch, "/cwd");
 	owned_fd int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	owned_fd int out = temp_fd();
 	owned_fd int err = temp_fd();
@@ -321,12 +321,12 @@ static inline void add_venv(void)
 
 static inline int set_up(void **state)
 {
-	static const char *const folders[] = { "/run", "/work", "/native" };
+	static const char *const folders[] = { "/run", "/cwd", "/native" };
 	const char *more = getenv("NSBOX_TEST_PYTHONS");
 	owned_mem char *list = strdup(more ? more : "");
 
 	(void)state;
-	strcpy(scratch, "/tmp/nsbox-lang.XXXXXX");
+	snprintf(scratch, sizeof(scratch), "/tmp/nsbox-lang.XXXXXX");
 	if (!list || !mkdtemp(scratch))
 		return -1;
 	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
@@ -338,7 +338,8 @@ static inline int set_up(void **state)
 	add_python("/usr/bin/python3");
 	add_path_python();
 	add_venv();
-	for (char *s = strtok(list, ":"); s; s = strtok(NULL, ":"))
+	for (char *rest, *s = strtok_r(list, ":", &rest); s;
+	     s = strtok_r(NULL, ":", &rest))
 		add_python(s);
 	return 0;
 }

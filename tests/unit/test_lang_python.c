@@ -85,7 +85,7 @@ static void python_code_is_like_a_bare_file(void **state)
 
 static void python_file_is_like_a_bare_file(void **state)
 {
-	owned_mem char *path = join(scratch, "/work/a script.py");
+	owned_mem char *path = join(scratch, "/cwd/a script.py");
 
 	(void)state;
 	for (size_t p = 0; p < python_count; p++)
@@ -141,7 +141,7 @@ static void python_path_is_the_module_path_and_nothing_else(void **state)
 
 static void a_project_comes_last_and_shadows_nothing(void **state)
 {
-	owned_mem char *dir = join(scratch, "/work/pr\xc3\xb6j'\xff");
+	owned_mem char *dir = join(scratch, "/cwd/pr\xc3\xb6j'\xff");
 	owned_mem char *shadow = join(dir, "/json.py");
 	owned_mem char *sibling = join(dir, "/sibling.py");
 	owned_mem char *script = join(dir, "/main.py");
@@ -162,6 +162,35 @@ static void a_project_comes_last_and_shadows_nothing(void **state)
 		expect(run_request(&r), 0, "[1] True\n5 True\n", NULL);
 		r.project = NULL; /* the folder of a script alone is not searched */
 		expect(run_request(&r), 1, "[1] True\n", "No module named 'sibling'");
+	}
+}
+
+/* Before 3.12 it is in the library; then setuptools' stand-in is found, as with site. */
+static void python_finds_the_distutils_there_is(void **state)
+{
+	owned_mem char *dir = join(scratch, "/packages");
+	owned_mem char *hack = join(dir, "/_distutils_hack.py");
+	owned_mem char *package = join(dir, "/stand_in.py");
+	static const char finder[] =
+		"import importlib.util, os\nclass DistutilsMetaFinder:\n"
+		"    def find_spec(self, name, path, target=None):\n"
+		"        return importlib.util.spec_from_file_location(name,"
+		" os.path.dirname(__file__) + '/stand_in.py')\n";
+	static const char code[] = "import sys, warnings\n"
+		"warnings.simplefilter('ignore')\nimport distutils\n"
+		"print(getattr(distutils, 'stand_in', False) =="
+		" (sys.version_info >= (3, 12)))\n";
+
+	(void)state;
+	mkdir(dir, 0755);
+	write_file(hack, finder, sizeof(finder) - 1);
+	write_file(package, "stand_in = True\n", 16);
+	for (size_t p = 0; p < python_count; p++) {
+		struct lang_request r = { .interp = &pythons[p], .code = code,
+					  .code_len = sizeof(code) - 1,
+					  .project = dir };
+
+		expect(run_request(&r), 0, "True\n", NULL);
 	}
 }
 
@@ -192,7 +221,7 @@ static void python_prefix_is_that_of_the_bare_interpreter(void **state)
 {
 	static const char code[] = "import sys\nprint(sys.prefix, sys.exec_prefix,"
 		" sys.base_prefix, sys.executable)\n";
-	owned_mem char *path = join(scratch, "/work/prefix.py");
+	owned_mem char *path = join(scratch, "/cwd/prefix.py");
 
 	(void)state;
 	write_file(path, code, sizeof(code) - 1);
@@ -243,7 +272,7 @@ static void python_code_is_found_by_inspect_and_by_spawned_workers(void **state)
 		"    import inspect, sys\n"
 		"    print(inspect.getsource(f), end='')\n"
 		"    print([f for f in sys.meta_path if not isinstance(f, type)"
-		" or 'main' in f.__module__])\n";
+		" or 'main' in f.__module__ and f.__name__ != 'Late'])\n";
 
 	(void)state;
 	for (size_t p = 0; p < python_count; p++)
@@ -259,6 +288,7 @@ int main(void)
 		cmocka_unit_test(python_code_has_no_file_and_dash_c_as_its_name),
 		cmocka_unit_test(python_path_is_the_module_path_and_nothing_else),
 		cmocka_unit_test(a_project_comes_last_and_shadows_nothing),
+		cmocka_unit_test(python_finds_the_distutils_there_is),
 		cmocka_unit_test(python_keeps_site_where_the_interpreter_needs_it),
 		cmocka_unit_test(python_prefix_is_that_of_the_bare_interpreter),
 		cmocka_unit_test(python_source_that_is_no_text_is_a_syntax_error),

@@ -30,7 +30,7 @@ static const struct {
 	  0, "true / undefined\n", NULL },
 	{ "const x = await Promise.resolve(5);\nconsole.log(x)", 0, "5\n", NULL },
 	{ "export const a = 1; console.log(a, import.meta.url.slice(-15),"
-	  " import.meta.resolve('fs'))", 0, "1 work/%3Ccode%3E node:fs\n", NULL },
+	  " import.meta.resolve('fs'))", 0, "1 /cwd/%3Ccode%3E node:fs\n", NULL },
 	{ "import fs from 'fs';\nfunction g() { throw new Error('boom') }\ng()", 1,
 	  "", "at <code>:3:1" },
 	{ "import fs from 'fs';\nlet x = ;", 1, "", "<code>:2\nlet x = ;" },
@@ -65,7 +65,7 @@ static void javascript_code_runs_as_script_and_as_module(void **state)
 
 static void javascript_file_is_like_a_bare_file(void **state)
 {
-	owned_mem char *path = join(scratch, "/work/a script.js");
+	owned_mem char *path = join(scratch, "/cwd/a script.js");
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(js_rows); i++) {
@@ -133,8 +133,8 @@ static const char *const bash_same[] = {
 
 static void bash_code_is_like_a_bare_file(void **state)
 {
-	owned_mem char *path = join(scratch, "/work/<code>");
-	owned_mem char *script = join(scratch, "/work/a script.sh");
+	owned_mem char *path = join(scratch, "/cwd/<code>");
+	owned_mem char *script = join(scratch, "/cwd/a script.sh");
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(bash_same); i++) {
@@ -143,7 +143,7 @@ static void bash_code_is_like_a_bare_file(void **state)
 		struct outcome bare;
 
 		write_file(path, bash_same[i], len);
-		bare = run_bare(&bash, NULL, "<code>"); /* relative to work */
+		bare = run_bare(&bash, NULL, "<code>"); /* relative to it */
 		unlink(path);
 		same_outcome(bash_same[i], bare, run_code(&bash, bash_same[i]));
 		write_file(script, bash_same[i], len);

@@ -285,8 +285,8 @@ static void settings_survive_the_wire(void **state)
 	struct buf wire = BUF_INIT(1 << 20);
 
 	(void)state;
-	assert_int_equal(settings_add(&s, "fs.read", "/a\n", "x", 7, 9), 0);
-	assert_int_equal(settings_add(&s, "fs.write", "", "x", 8, 1), 0);
+	assert_int_equal(settings_add(&s, "fs.read", "/a\n", &(struct origin){ "x", 7, 9 }), 0);
+	assert_int_equal(settings_add(&s, "fs.write", "", &(struct origin){ "x", 8, 1 }), 0);
 	wire_put(&wire, &s, 0, &err);
 	assert_int_equal(wire_get(&back, wire.data, wire.len, "y", &err), 0);
 	assert_int_equal(back.n, 2);
@@ -339,7 +339,7 @@ static void a_hostile_block_is_refused(void **state)
 	struct buf wire = BUF_INIT(1 << 20);
 
 	(void)state;
-	assert_int_equal(settings_add(&s, "fs.read", "/a", "x", 7, 9), 0);
+	assert_int_equal(settings_add(&s, "fs.read", "/a", &(struct origin){ "x", 7, 9 }), 0);
 	wire_put(&wire, &s, 0, &err);
 	for (size_t i = 0; i < wire.len; i++) {
 		char *copy = malloc(wire.len);
@@ -543,5 +543,6 @@ int main(void)
 		cmocka_unit_test(a_folder_that_others_may_write_is_no_cache),
 	};
 
+	alarm(60); /* waiting for ever, on a FIFO say, is a failure too */
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

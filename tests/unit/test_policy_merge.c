@@ -14,7 +14,9 @@
 static void add(struct settings *s, const char *key, const char *value,
 		unsigned line)
 {
-	assert_int_equal(settings_add(s, key, value, "p.json", line, 3), 0);
+	struct origin from = { "p.json", line, 3 };
+
+	assert_int_equal(settings_add(s, key, value, &from), 0);
 }
 
 /* --- a project may only tighten ------------------------------------------------ */
@@ -259,7 +261,7 @@ static void a_place_is_only_named_when_there_is_one(void **state)
 
 	(void)state;
 	assert_int_equal(policy_init(&p, NULL), 0);
-	assert_int_equal(settings_add(&s, "limits.pids", "x", NULL, 0, 0), 0);
+	assert_int_equal(settings_add(&s, "limits.pids", "x", NULL), 0);
 	assert_int_equal(policy_apply(&p, &s, LAYER_FLAGS, &err),
 			 NSBOX_E_POLICY);
 	assert_string_equal(err.message,

@@ -126,7 +126,7 @@ static void the_first_missing_part_is_what_gets_covered(void **state)
 	assert_false(there(".git", NULL)); /* planning changes nothing */
 	assert_int_equal(protect_arm(protect, &err), 0);
 	assert_true(there(".git", &st) && S_ISDIR(st.st_mode));
-	assert_true(there(".envrc", &st) && S_ISREG(st.st_mode) && st.st_size == 0);
+	assert_true(there(".envrc", &st) && S_ISDIR(st.st_mode));
 	assert_true(there(".husky", &st) && S_ISDIR(st.st_mode));
 	protect_release(protect);
 	protect = NULL;
@@ -177,12 +177,13 @@ static void a_placeholder_that_the_user_filled_meanwhile_stays(void **state)
 	(void)state;
 	assert_int_equal(PLAN_NAMES(&protect, ".envrc", ".git/hooks", ".idea", ".mcp.json"), 0);
 	assert_int_equal(protect_arm(protect, &err), 0);
-	shell("echo mine >.envrc && echo mine >.git/HEAD && rm .idea && touch .idea");
+	shell("rmdir .envrc && echo mine >.envrc && echo mine >.git/HEAD && mkdir new && "
+	      "rmdir .idea && mv new .idea");
 	protect_release(protect);
 	protect = NULL;
 	assert_true(there(".envrc", NULL));
 	assert_true(there(".git/HEAD", NULL));
-	assert_true(there(".idea", NULL)); /* empty, but another file */
+	assert_true(there(".idea", NULL)); /* empty, but another one */
 	assert_false(there(".mcp.json", NULL)); /* control */
 }
 
@@ -216,6 +217,24 @@ static void a_name_that_appears_between_planning_and_arming_is_not_removed(void 
 	protect_release(protect);
 	protect = NULL;
 	assert_true(there(".envrc", NULL));
+	err = (struct nsbox_error)NSBOX_ERROR_INIT;
+	assert_int_equal(PLAN_NAMES(&protect, ".vscode"), 0);
+	shell("mkdir .vscode");
+	assert_int_equal(protect_arm(protect, &err), NSBOX_E_BUSY);
+	protect_release(protect);
+	protect = NULL;
+	assert_true(there(".vscode", NULL));
+}
+
+static void git_in_the_folder_does_not_see_placeholders(void **state)
+{
+	(void)state;
+	if (system("command -v git >/dev/null") != 0)
+		skip();
+	shell("git init -q . && touch seen");
+	assert_int_equal(PLAN_NAMES(&protect, ".envrc", ".gitmodules", ".npmrc"), 0);
+	assert_int_equal(protect_arm(protect, &err), 0);
+	shell("test \"$(git status --short 2>&1)\" = '?? seen'");
 }
 
 /* The guardian of a launcher, by its parent and name, once it has its name; 0: none. */
@@ -271,7 +290,7 @@ static void the_guardian_removes_placeholders_when_the_launcher_is_killed(void *
 	assert_int_equal(PLAN_NAMES(&protect, ".envrc", ".git/hooks", "existing", ".idea"), 0);
 	pid = launch(&protect);
 	assert_true(there(".envrc", NULL) && there(".git", NULL) && there(".idea", NULL));
-	shell("echo mine >.idea");
+	shell("echo mine >.idea/workspace.xml");
 	usleep(50000);
 	assert_true(there(".envrc", NULL)); /* not before */
 	kill(pid, SIGKILL);
@@ -327,7 +346,7 @@ static void the_guardian_holds_nothing_of_the_caller_and_is_no_child_to_wait_for
 	pid = guardian_of(getpid());
 	assert_true(pid > 0);
 	assert_int_equal(getsid(pid), pid);
-	assert_int_equal(descriptors_of(pid), 4); /* socket, pidfd, two folders */
+	assert_int_equal(descriptors_of(pid), 3); /* pidfd, two folders */
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 	assert_int_equal(errno, ECHILD);
 	protect_release(protect);
@@ -374,6 +393,7 @@ int main(void)
 		CASE(a_placeholder_that_the_user_filled_meanwhile_stays),
 		CASE(two_boxes_share_a_placeholder_and_the_last_one_removes_it),
 		CASE(a_name_that_appears_between_planning_and_arming_is_not_removed),
+		CASE(git_in_the_folder_does_not_see_placeholders),
 		CASE(the_guardian_removes_placeholders_when_the_launcher_is_killed),
 		CASE(the_guardian_takes_no_signal_that_ends_the_launcher),
 		CASE(the_guardian_holds_nothing_of_the_caller_and_is_no_child_to_wait_for),

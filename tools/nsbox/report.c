@@ -206,6 +206,8 @@ static void tell(const struct args *a, const struct nsbox_result *res, const cha
 	if (!a->quiet) {
 		say_verdict(res);
 		say_denials(json);
+		for (size_t i = 0; nsbox_result_note(res, i); i++)
+			say("note: %s", nsbox_result_note(res, i));
 	}
 	if (!a->quiet && !a->json) {
 		say_truncation(json, "stdout");

@@ -62,6 +62,15 @@ static int on_forward(struct watch *w, int signo, struct nsbox_error *err)
 	return 0;
 }
 
+/* The terminal is gone, and with it whoever could end a program that ignores this. */
+static int on_hangup(struct watch *w, int signo, struct nsbox_error *err)
+{
+	if (w->tty.fd < 0)
+		return on_forward(w, signo, err);
+	nsbox_box_kill(w->box);
+	return 0;
+}
+
 static int on_resize(struct watch *w, int signo, struct nsbox_error *err)
 {
 	struct nsbox_error ignored = NSBOX_ERROR_INIT;
@@ -99,7 +108,7 @@ static const struct {
 	int signo;
 	int (*act)(struct watch *w, int signo, struct nsbox_error *err);
 } actions[] = {
-	{ SIGINT, on_interrupt }, { SIGTERM, on_forward }, { SIGHUP, on_forward },
+	{ SIGINT, on_interrupt }, { SIGTERM, on_forward }, { SIGHUP, on_hangup },
 	{ SIGQUIT, on_forward },  { SIGUSR1, on_forward }, { SIGUSR2, on_forward },
 	{ SIGWINCH, on_resize },  { SIGTSTP, on_stop },
 };
