@@ -153,7 +153,7 @@ static int write_proc(pid_t pid, const char *file, const char *text, struct nsbo
 
 	/* The number cannot be reused: the child is ours and not reaped yet. */
 	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
+	fd = openat(AT_FDCWD, path, O_WRONLY | O_CLOEXEC);
 	if (fd >= 0 && fd_write_all(fd, text, strlen(text)) == 0)
 		return 0;
 	/* The child's memory is ours, so its files in /proc are as closed as our own. */
@@ -221,7 +221,7 @@ static int make_userns(const struct identity *id, const struct live *l, char *st
 				 (unsigned)l->gid);
 			if (write_proc((pid_t)pid, "gid_map", text, err) >= 0) {
 				snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
-				fd = open(path, O_RDONLY | O_CLOEXEC);
+				fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 				if (fd < 0)
 					err_sys(err, "open %s", path);
 			}
