@@ -42,7 +42,6 @@
 #include <time.h>
 
 enum { STACK_SIZE = 64 * 1024, GUARD_SIZE = 4096 };
-enum { SETUP_DEADLINE_MS = 30000 };
 
 #define NAMESPACES (CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | \
 		    CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
@@ -328,7 +327,7 @@ struct packet {
 };
 
 /* One packet, or a failure: EOF, a wrong magic and a deadline all are. */
-static int receive(int sock, struct packet *p, struct nsbox_error *err)
+static int receive(int sock, int deadline_ms, struct packet *p, struct nsbox_error *err)
 {
 	union {
 		struct cmsghdr head;
@@ -343,11 +342,11 @@ static int receive(int sock, struct packet *p, struct nsbox_error *err)
 
 	p->fd = -1;
 	do {
-		ready = poll(&pfd, 1, SETUP_DEADLINE_MS);
+		ready = poll(&pfd, 1, deadline_ms);
 	} while (ready < 0 && errno == EINTR);
 	if (ready == 0)
-		return err_set(err, NSBOX_E_SETUP, "no answer from the child within %d s",
-			       SETUP_DEADLINE_MS / 1000);
+		return err_set(err, NSBOX_E_SETUP, "no answer from the child within %d ms",
+			       deadline_ms);
 	p->len = ready < 0 ? -1 : recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	/* ECONNRESET: the child died with a message of ours unread; its own last word is
 	 * still there, behind that error. */
@@ -391,7 +390,7 @@ static int await_running(const struct launch_request *r, struct live *l, int *fa
 {
 	for (;;) {
 		struct packet p;
-		int code = receive(l->sock, &p, err);
+		int code = receive(l->sock, r->deadline_ms, &p, err);
 
 		if (code < 0)
 			return code;
