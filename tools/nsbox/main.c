@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* nsbox: the command. Finds the verb, parses its flags, hands over. */
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 
 #include "tools/nsbox/code.h"
