@@ -115,7 +115,7 @@ int source_open(struct source *s, const char *path, struct nsbox_error *err)
 	owned(source_close) struct source got = SOURCE_INIT;
 	int r;
 
-	got.fd = open(path, O_PATH | O_CLOEXEC);
+	got.fd = openat(AT_FDCWD, path, O_PATH | O_CLOEXEC);
 	if (got.fd < 0) {
 		err_hint(err, "give a file or folder that exists and that you may reach");
 		return err_errno(err, NSBOX_E_POLICY, errno, "open %s", path);

@@ -163,7 +163,7 @@ static char *next_line(struct lines *l)
 
 static int find_mount(struct cgroup_mount *out)
 {
-	owned_fd int fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+	owned_fd int fd = openat(AT_FDCWD, "/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
 	struct lines l = { .fd = fd };
 	struct cgroup_mount m;
 	bool found = false;
@@ -184,7 +184,7 @@ static int find_mount(struct cgroup_mount *out)
 
 static int find_own(char *path, size_t size)
 {
-	owned_fd int fd = open("/proc/self/cgroup", O_RDONLY | O_CLOEXEC);
+	owned_fd int fd = openat(AT_FDCWD, "/proc/self/cgroup", O_RDONLY | O_CLOEXEC);
 	struct lines l = { .fd = fd };
 	char *line;
 
@@ -418,7 +418,7 @@ static void find(struct cgroup_place *p, bool only_look)
 		return say(p, "no cgroup2 file system is mounted", 0);
 	if (!m.is_writable)
 		return say(p, "the cgroup2 file system is mounted read-only", EROFS);
-	mount_fd = open(m.point, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	mount_fd = openat(AT_FDCWD, m.point, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (mount_fd < 0)
 		return say(p, "the cgroup2 mount cannot be opened", errno);
 	put_text(p->path, sizeof(p->path), m.point);

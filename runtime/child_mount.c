@@ -88,11 +88,36 @@ static long open_target(const struct child_args *a, const struct op *op)
 	return open_in_root(a, dst, O_PATH, 0);
 }
 
+/* A plain target (plan_mark_plain) is made without a look: it is there or it is not. */
+static long make_plain(const struct child_args *a, const struct op *op)
+{
+	const char *dst = dst_of(a, op);
+	bool is_file = op->flags & OP_IS_FILE;
+	long r = 0;
+
+	for (int i = 0; i < 2; i++) {
+		r = is_file ? sys(mknodat, a->root_fd, dst, S_IFREG | 0444, 0)
+			    : sys(mkdirat, a->root_fd, dst, 0755);
+		if (r != -ENOENT || i)
+			break;
+		r = make_parents(a, dst, parent_length(dst));
+		if (r < 0)
+			break;
+	}
+	return r == -EEXIST ? 0 : r;
+}
+
 static long attach(const struct child_args *a, const struct op *op, int tree)
 {
-	long target = open_target(a, op);
-	long r;
+	long target, r;
 
+	if (op->flags & OP_PLAIN) {
+		r = op->flags & OP_MAKE_DST ? make_plain(a, op) : 0;
+		return r < 0 ? r
+			     : sys(move_mount, tree, "", a->root_fd, dst_of(a, op),
+				   MOVE_MOUNT_F_EMPTY_PATH);
+	}
+	target = open_target(a, op);
 	if (target < 0)
 		return target;
 	r = sys(move_mount, tree, "", (int)target, "",
@@ -128,38 +153,44 @@ long do_private(struct child_args *a, const struct op *op)
 	return sys(mount, "none", "/", 0, MS_REC | MS_SLAVE, 0);
 }
 
-static char *put_number(char *end, uint64_t v)
+/* Append name and number; returns the end, which is terminated. */
+static char *put_option(char *at, const char *name, uint64_t v, unsigned base)
 {
-	*--end = '\0';
+	char digits[24];
+	int n = 0;
+
+	while (*name)
+		*at++ = *name++;
 	do {
-		*--end = (char)('0' + v % 10);
-		v /= 10;
+		digits[n++] = (char)('0' + v % base);
+		v /= base;
 	} while (v);
-	return end;
+	while (n)
+		*at++ = digits[--n];
+	*at = '\0';
+	return at;
 }
 
-/* A detached tmpfs: fsopen, options, fsmount. */
-static long new_tmpfs(uint64_t bytes, uint64_t inodes, uint64_t mode, uint64_t mount_attrs)
+/* A detached tmpfs, for the root alone: it is used by its descriptor. */
+static long new_tmpfs(uint64_t bytes, uint64_t inodes)
 {
-	char text[24], octal[8] = "0000";
+	char size[24], count[24];
 	long fs = sys(fsopen, "tmpfs", FSOPEN_CLOEXEC);
 	long r;
 
 	if (fs < 0)
 		return fs;
-	for (int i = 3; i >= 0; i--, mode >>= 3)
-		octal[i] = (char)('0' + (mode & 7));
-	r = sys(fsconfig, (int)fs, FSCONFIG_SET_STRING, "size",
-		put_number(text + sizeof(text), bytes), 0);
-	if (r >= 0 && inodes)
-		r = sys(fsconfig, (int)fs, FSCONFIG_SET_STRING, "nr_inodes",
-			put_number(text + sizeof(text), inodes), 0);
+	put_option(size, "", bytes, 10);
+	put_option(count, "", inodes, 10);
+	r = sys(fsconfig, (int)fs, FSCONFIG_SET_STRING, "size", size, 0);
 	if (r >= 0)
-		r = sys(fsconfig, (int)fs, FSCONFIG_SET_STRING, "mode", octal, 0);
+		r = sys(fsconfig, (int)fs, FSCONFIG_SET_STRING, "nr_inodes", count, 0);
+	if (r >= 0)
+		r = sys(fsconfig, (int)fs, FSCONFIG_SET_STRING, "mode", "0755", 0);
 	if (r >= 0)
 		r = sys(fsconfig, (int)fs, FSCONFIG_CMD_CREATE, 0, 0, 0);
 	if (r >= 0)
-		r = sys(fsmount, (int)fs, FSMOUNT_CLOEXEC, mount_attrs);
+		r = sys(fsmount, (int)fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 	close_fd((int)fs);
 	return r;
 }
@@ -193,7 +224,7 @@ static long make_mask_sources(const struct child_args *a)
  */
 long do_root(struct child_args *a, const struct op *op)
 {
-	long fd = new_tmpfs(op->n, op->m, 0755, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+	long fd = new_tmpfs(op->n, op->m);
 	long r;
 
 	if (fd < 0)
@@ -253,15 +284,15 @@ static long write_blob(int fd, const char *data, size_t len)
 long do_file(struct child_args *a, const struct op *op)
 {
 	const char *dst = dst_of(a, op);
-	const uint64_t flags = O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW;
-	long fd = open_in_root(a, dst, flags, op->n);
-	long r;
+	const uint64_t flags = O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC;
+	long fd = -ENOENT, r;
 
-	if (fd == -ENOENT) {
-		r = make_parents(a, dst, parent_length(dst));
+	for (int i = 0; i < 2 && fd == -ENOENT; i++) {
+		r = i ? make_parents(a, dst, parent_length(dst)) : 0;
 		if (r < 0)
 			return r;
-		fd = open_in_root(a, dst, flags, op->n);
+		fd = op->flags & OP_PLAIN ? sys(openat, a->root_fd, dst, flags, op->n)
+					  : open_in_root(a, dst, flags, op->n);
 	}
 	if (fd < 0)
 		return fd;
@@ -329,78 +360,60 @@ long do_attach(struct child_args *a, const struct op *op)
 	return r < 0 ? r : attach(a, op, op->fd);
 }
 
-static uint64_t mount_attrs(const struct op *op)
+static unsigned long mount_flags(const struct op *op)
 {
-	return MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
-	       (op->flags & OP_NOEXEC ? MOUNT_ATTR_NOEXEC : 0) |
-	       (op->flags & OP_RDONLY ? MOUNT_ATTR_RDONLY : 0);
+	return MS_NOSUID | MS_NODEV | (op->flags & OP_NOEXEC ? MS_NOEXEC : 0) |
+	       (op->flags & OP_RDONLY ? MS_RDONLY : 0);
 }
 
-static long attach_new(const struct child_args *a, const struct op *op, long tree)
+/* A new file system at dst. mount(2) takes a path, so where the path needs a careful
+ * lookup the child steps into the target it found and mounts on ".". */
+static long mount_new(const struct child_args *a, const struct op *op, const char *type,
+		      unsigned long flags, const char *options)
 {
-	long r;
+	long target, r;
 
-	if (tree < 0)
-		return tree;
-	r = attach(a, op, (int)tree);
-	close_fd((int)tree);
-	return r;
+	if (op->flags & OP_PLAIN) {
+		r = op->flags & OP_MAKE_DST ? make_plain(a, op) : 0;
+		return r < 0 ? r : sys(mount, "none", dst_of(a, op), type, flags, options);
+	}
+	target = open_target(a, op);
+	if (target < 0)
+		return target;
+	r = sys(fchdir, (int)target);
+	close_fd((int)target);
+	if (r >= 0)
+		r = sys(mount, "none", ".", type, flags, options);
+	return r < 0 ? r : sys(fchdir, a->root_fd);
 }
 
 long do_tmpfs(struct child_args *a, const struct op *op)
 {
-	return attach_new(a, op, new_tmpfs(op->n, op->m, op->flags >> 32, mount_attrs(op)));
-}
+	char options[80];
+	char *at = put_option(options, "size=", op->n, 10);
 
-struct fs_option {
-	const char *key, *value; /* value NULL: a flag */
-};
-
-static long new_fs(const char *type, const struct fs_option *options, uint64_t attrs)
-{
-	long fs = sys(fsopen, type, FSOPEN_CLOEXEC);
-	long r = 0;
-
-	if (fs < 0)
-		return fs;
-	for (; options->key && r >= 0; options++)
-		r = sys(fsconfig, (int)fs,
-			options->value ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG, options->key,
-			options->value, 0);
-	if (r >= 0)
-		r = sys(fsconfig, (int)fs, FSCONFIG_CMD_CREATE, 0, 0, 0);
-	if (r >= 0)
-		r = sys(fsmount, (int)fs, FSMOUNT_CLOEXEC, attrs);
-	close_fd((int)fs);
-	return r;
+	if (op->m)
+		at = put_option(at, ",nr_inodes=", op->m, 10);
+	put_option(at, ",mode=", op->flags >> 32, 8);
+	return mount_new(a, op, "tmpfs", mount_flags(op), options);
 }
 
 long do_proc(struct child_args *a, const struct op *op)
 {
-	static const struct fs_option full[] = { { 0 } };
-	static const struct fs_option subset[] = { { "subset", "pid" }, { 0 } };
-
-	return attach_new(a, op, new_fs("proc", op->m & 1 ? subset : full,
-					mount_attrs(op) | MOUNT_ATTR_NOEXEC));
+	return mount_new(a, op, "proc", mount_flags(op) | MS_NOEXEC,
+			 op->m & 1 ? "subset=pid" : 0);
 }
 
+/* No nodev: the slaves are devices. newinstance is what every mount is since 4.7. */
 long do_devpts(struct child_args *a, const struct op *op)
 {
-	static const struct fs_option options[] = {
-		{ "newinstance", 0 }, { "ptmxmode", "0666" }, { "mode", "0620" }, { 0 }
-	};
-	long tree = new_fs("devpts", options,
-			   MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
-
-	return attach_new(a, op, tree);
+	return mount_new(a, op, "devpts", MS_NOSUID | MS_NOEXEC,
+			 "newinstance,ptmxmode=0666,mode=0620");
 }
 
 long do_mqueue(struct child_args *a, const struct op *op)
 {
-	static const struct fs_option none[] = { { 0 } };
-
-	return attach_new(a, op, new_fs("mqueue", none,
-					mount_attrs(op) | MOUNT_ATTR_NOEXEC));
+	return mount_new(a, op, "mqueue", mount_flags(op) | MS_NOEXEC, 0);
 }
 
 static long mask_tree(const struct child_args *a, bool is_dir)
@@ -422,12 +435,32 @@ static long mask_tree(const struct child_args *a, bool is_dir)
 	return r;
 }
 
+/* Known names only: with the wrong guess of the kind the kernel answers EINVAL. */
+static long mask_plain(const struct child_args *a, const struct op *op)
+{
+	bool is_dir = !(op->flags & OP_IS_FILE);
+	long r = -EINVAL;
+
+	for (int i = 0; i < 2 && (r == -EINVAL || r == -ENOTDIR); i++, is_dir = !is_dir) {
+		long tree = mask_tree(a, is_dir);
+
+		if (tree < 0)
+			return tree;
+		r = sys(move_mount, (int)tree, "", a->root_fd, dst_of(a, op),
+			MOVE_MOUNT_F_EMPTY_PATH);
+		close_fd((int)tree);
+	}
+	return r == -ENOENT ? 0 : r; /* nothing there to hide */
+}
+
 long do_mask(struct child_args *a, const struct op *op)
 {
 	struct stat st;
-	long target = open_in_root(a, dst_of(a, op), O_PATH, 0);
-	long tree, r;
+	long target, tree, r;
 
+	if (op->flags & OP_PLAIN)
+		return mask_plain(a, op);
+	target = open_in_root(a, dst_of(a, op), O_PATH, 0);
 	if (target == -ENOENT || target == -ENOTDIR)
 		return 0; /* nothing there to hide */
 	if (target < 0)

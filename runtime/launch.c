@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "runtime/child.h"
+#include "runtime/dumpable.h"
 #include "runtime/fault.h"
 #include "runtime/hints.h"
 #include "runtime/kernel.h"
@@ -41,7 +42,6 @@
 #include <time.h>
 
 enum { STACK_SIZE = 64 * 1024, GUARD_SIZE = 4096 };
-enum { SETUP_DEADLINE_MS = 30000 };
 
 #define NAMESPACES (CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | \
 		    CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
@@ -152,10 +152,13 @@ static int write_proc(pid_t pid, const char *file, const char *text, struct nsbo
 
 	/* The number cannot be reused: the child is ours and not reaped yet. */
 	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0 || fd_write_all(fd, text, strlen(text)) < 0)
-		return err_sys(err, "write \"%s\" to %s", text, path);
-	return 0;
+	fd = openat(AT_FDCWD, path, O_WRONLY | O_CLOEXEC);
+	if (fd >= 0 && fd_write_all(fd, text, strlen(text)) == 0)
+		return 0;
+	/* The child's memory is ours, so its files in /proc are as closed as our own. */
+	if (errno == EACCES && prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 1)
+		err_hint(err, "the calling process is not dumpable: PR_SET_DUMPABLE of prctl(2)");
+	return err_sys(err, "write \"%s\" to %s", text, path);
 }
 
 static int map_ids(const struct live *l, struct nsbox_error *err)
@@ -217,7 +220,7 @@ static int make_userns(const struct identity *id, const struct live *l, char *st
 				 (unsigned)l->gid);
 			if (write_proc((pid_t)pid, "gid_map", text, err) >= 0) {
 				snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
-				fd = open(path, O_RDONLY | O_CLOEXEC);
+				fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 				if (fd < 0)
 					err_sys(err, "open %s", path);
 			}
@@ -324,7 +327,7 @@ struct packet {
 };
 
 /* One packet, or a failure: EOF, a wrong magic and a deadline all are. */
-static int receive(int sock, struct packet *p, struct nsbox_error *err)
+static int receive(int sock, int deadline_ms, struct packet *p, struct nsbox_error *err)
 {
 	union {
 		struct cmsghdr head;
@@ -339,11 +342,11 @@ static int receive(int sock, struct packet *p, struct nsbox_error *err)
 
 	p->fd = -1;
 	do {
-		ready = poll(&pfd, 1, SETUP_DEADLINE_MS);
+		ready = poll(&pfd, 1, deadline_ms);
 	} while (ready < 0 && errno == EINTR);
 	if (ready == 0)
-		return err_set(err, NSBOX_E_SETUP, "no answer from the child within %d s",
-			       SETUP_DEADLINE_MS / 1000);
+		return err_set(err, NSBOX_E_SETUP, "no answer from the child within %d ms",
+			       deadline_ms);
 	p->len = ready < 0 ? -1 : recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	/* ECONNRESET: the child died with a message of ours unread; its own last word is
 	 * still there, behind that error. */
@@ -387,7 +390,7 @@ static int await_running(const struct launch_request *r, struct live *l, int *fa
 {
 	for (;;) {
 		struct packet p;
-		int code = receive(l->sock, &p, err);
+		int code = receive(l->sock, r->deadline_ms, &p, err);
 
 		if (code < 0)
 			return code;
@@ -506,9 +509,6 @@ static int launch_on(struct attempt *t, char *stack, struct nsbox_error *err)
 int launch(struct live *out, const struct launch_request *r, int *failed_op,
 	   struct nsbox_error *err)
 {
-	/* The child's setresuid clears "dumpable" of the memory it shares with us: without
-	 * this the caller would lose its core dumps. */
-	int dumpable = prctl(PR_GET_DUMPABLE, 0, 0, 0, 0);
 	struct attempt t = {
 		.r = r, .failed_op = -1,
 		.args = { .plan = r->plan, .in = r->in, .out = r->out, .err = r->err,
@@ -527,7 +527,10 @@ int launch(struct live *out, const struct launch_request *r, int *failed_op,
 	t.child_sock = t.args.sock = pair[1];
 	stack = new_stack();
 	if (stack) {
+		bool was_dumpable = dumpable_hold();
+
 		code = launch_on(&t, stack, err);
+		dumpable_release(was_dumpable);
 		free_stack(stack);
 	} else {
 		close(pair[1]);
@@ -538,8 +541,6 @@ int launch(struct live *out, const struct launch_request *r, int *failed_op,
 	if (code >= 0)
 		*out = t.live;
 	*failed_op = t.failed_op;
-	if (dumpable == 1)
-		prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
 	return code;
 }
 

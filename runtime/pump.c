@@ -58,7 +58,8 @@ int pump_open(struct pump *p, int epoll, struct pump_end src, struct pump_end ds
 	      struct nsbox_error *err)
 {
 	struct pump new = { .epoll = epoll, .src = src.fd, .dst = dst.fd, .limit = UINT64_MAX,
-			    .src_shared = src.shared, .dst_shared = dst.shared };
+			    .src_shared = src.shared, .dst_shared = dst.shared,
+			    .is_capture = dst.fd < 0 };
 
 	*p = new;
 	if (src.fd < 0 || prepare_end(epoll, src.fd, src.shared, &p->src_files) < 0 ||
@@ -182,8 +183,10 @@ static enum step read_some(struct pump *p)
 {
 	ssize_t n;
 
-	if (!p->room && !(p->room = malloc(PUMP_ROOM)))
+	if (!p->room && !(p->room = malloc(PUMP_ROOM))) {
+		p->error = ENOMEM;
 		return STEP_OVER;
+	}
 	if (p->src_shared && !p->src_files && !is_ready(p->src, POLLIN))
 		return STEP_WAIT_SRC;
 	n = read(p->src, p->room, PUMP_ROOM);
@@ -207,6 +210,14 @@ static enum step step_rounds(struct pump *p)
 	for (int i = 0; i < ROUNDS_MAX && s == STEP_ON; i++)
 		s = p->at < p->len ? write_some(p) : read_some(p);
 	return s;
+}
+
+void pump_start(struct pump *p)
+{
+	if (p->src_files)
+		pump_step(p);
+	else
+		wait_for(p, true);
 }
 
 void pump_step(struct pump *p)

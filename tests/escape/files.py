@@ -10,10 +10,10 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "harness"))
 from box import (AS, ATTACK, IN_BOX, NSBOX, SCRATCH, attack, attack_in_new_userns, box,  # noqa: E402
-                 boxed_attack, environ, nsbox, own_mounts, run)
+                 boxed_attack, environ, has_writable_binds, nsbox, own_mounts, run)
 from host import become_reaper, leftovers  # noqa: E402
 from rows import matches  # noqa: E402
-from tap import run_tests  # noqa: E402
+from tap import needs, run_tests  # noqa: E402
 
 
 def folder(name, files=None):
@@ -102,6 +102,7 @@ def the_working_folder_does_not_lead_out(tap):
 
 # --- E04 E05: symlinks in places where the launcher mounts -------------------
 
+@needs(has_writable_binds, "idmapped mounts for root of this user namespace")
 def a_symlink_in_a_bind_target_does_not_lead_out(tap):
     place = folder("target", {"file": "in\n", "tree/x": "x\n", "outside/keep": "keep\n"})
     os.symlink(f"{place}/outside", f"{place}/tree/link")
@@ -137,6 +138,7 @@ def swapping(spot, other):
                             stdout=subprocess.DEVNULL, env=environ())
 
 
+@needs(has_writable_binds, "idmapped mounts for root of this user namespace")
 def a_swapped_target_never_leads_out(tap):
     place = folder("race", {"file": "in\n", "w/sub/x": "", "outside/keep": "keep\n"})
     outside = tree(place + "/outside")
@@ -186,6 +188,7 @@ def no_cgroup_can_be_written(tap):
     tap.equal(ran["stdout"].split(), ["0", "0"], "E08 no cgroup is mounted or can be found", ran)
 
 
+@needs(has_writable_binds, "idmapped mounts for root of this user namespace")
 def unix_sockets_in_binds(tap):
     place = folder("socket", {"a": "a\n"})
     server = socket.socket(socket.AF_UNIX)
@@ -215,6 +218,7 @@ HOST_RUNS = (".git/hooks/pre-commit", ".git/config", ".vscode/tasks.json", ".mcp
              ".claude/settings.json", ".envrc", ".husky/pre-commit", ".npmrc")
 
 
+@needs(has_writable_binds, "idmapped mounts for root of this user namespace")
 def absent_names_cannot_be_made(tap):
     for name in HOST_RUNS:
         script = f"mkdir -p $(dirname {{p}}/{name}) && echo evil > {{p}}/{name}"
@@ -232,7 +236,7 @@ def absent_names_cannot_be_made(tap):
                       ("remove /w/.envrc", "errno=EBUSY"), ("rename /w/.envrc /w/x", "errno=EBUSY"),
                       ("folder /w/.git/hooks", "errno=EROFS"), ("create /w/.git/config", "errno=EROFS"),
                       ("rename /w/.git /w/x", "errno=EBUSY"), ("folder /w/.vscode", "errno=EEXIST"),
-                      ("create /w/.vscode/tasks.json", "re:errno=E(NOTDIR|ROFS)")):
+                      ("create /w/.vscode/tasks.json", "errno=EROFS")):
         place = folder("protect")
         got, ran = boxed_attack(["--rw", f"{place}:/w"], *act.split())
         tap.ok(matches(got, want), f"E37 absent on the host, '{act}' answers {want}", f"{got}\n{ran}")
@@ -251,6 +255,7 @@ CHANGES = (
 )
 
 
+@needs(has_writable_binds, "idmapped mounts for root of this user namespace")
 def present_names_cannot_be_changed(tap):
     for title, act, want in CHANGES:
         place = folder("protect2", PRESENT)
@@ -263,6 +268,7 @@ def present_names_cannot_be_changed(tap):
         tap.equal(tree(place), before, f"E37 {title}: the folder is as before")
 
 
+@needs(has_writable_binds, "idmapped mounts for root of this user namespace")
 def protected_files_can_still_be_read(tap):
     """A repository with umask 077 must work: protected is not hidden."""
     place = folder("protect4", {".git/config": "[core]\n", ".git/hooks/x": "hook\n", "plain": "plain\n"})
@@ -316,6 +322,7 @@ def binds_inside_a_writable_folder_keep_their_meaning(tap):
         tap.equal(got, want, f"E37 with a part of --rw bound again, '{act}' answers {want}", ran)
 
 
+@needs(has_writable_binds, "idmapped mounts for root of this user namespace")
 def the_parent_of_protected_names_cannot_be_swapped(tap):
     """Renaming .git takes its mount points along; a new .git would be unprotected."""
     script = ("mv /w/.git /w/.moved; mkdir -p /w/.git/hooks; "
@@ -364,6 +371,7 @@ def a_hidden_path_stays_hidden(tap):
         tap.equal(got, "errno=ENOENT", f"E38 hidden: {spelling} is not there", ran)
 
 
+@needs(has_writable_binds, "idmapped mounts for root of this user namespace")
 def the_boundary_does_not_follow_the_payload(tap):
     place = folder("boundary", {"w/x": "x\n", "keep": "keep\n"})
     before = tree(place)
@@ -376,6 +384,7 @@ def the_boundary_does_not_follow_the_payload(tap):
     tap.equal(tree(place), before, "E39 changing folder changes no boundary")
 
 
+@needs(has_writable_binds, "idmapped mounts for root of this user namespace")
 def locked_mount_flags_are_carried_over(tap):
     place = folder("flags", {"m/.keep": ""})
     inner = " ".join([NSBOX, "run", "--ro", f"{ATTACK}:{IN_BOX}", "{flag}", f"{place}/m:/m", "--",
@@ -410,6 +419,7 @@ METHODS = ("chmod", "chmod-high", "fchmod", "fchmodat", "fchmodat2", "creat", "o
            "openat-mode", "openat2-mode", "mkdir", "mkdirat", "mknod-mode", "mknodat-mode")
 
 
+@needs(has_writable_binds, "idmapped mounts for root of this user namespace")
 def setid_bits_cannot_be_left_behind(tap):
     for method in METHODS:
         for mode in ("04755", "02755", "06755"):
