@@ -190,9 +190,13 @@ void child_main(void *args)
 	long r;
 
 	a->stage = STAGE_cgroup;
-	/* The launcher's end came along: as long as it is open here, the launcher's death
-	 * is no EOF. */
-	close_fd(a->parent_sock);
+	/* With our copy open, the death of a launcher that died before the next line
+	 * would not be EOF: we should wait for its word for ever. */
+	close_fd(a->launcher_sock);
+#ifdef NSBOX_FAULTS
+	if (a->fault_action == FAULT_KILL_PARENT && a->fault_stage == STAGE_clone)
+		sys(ppoll, 0, 0, &(struct timespec){ .tv_nsec = 100000000 }, 0, 0);
+#endif
 	r = die_with_parent();
 	if (r < 0)
 		give_up(a, r);
