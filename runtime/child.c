@@ -195,7 +195,7 @@ void child_main(void *args)
 	close_fd(a->launcher_sock);
 #ifdef NSBOX_FAULTS
 	if (a->fault_action == FAULT_KILL_PARENT && a->fault_stage == STAGE_clone)
-		sys(ppoll, 0, 0, &(struct timespec){ .tv_nsec = 100000000 }, 0, 0);
+		sys(ppoll, 0, 0, &(struct { long s, ns; }){ 0, 100000000 }, 0, 0);
 #endif
 	r = die_with_parent();
 	if (r < 0)
