@@ -183,6 +183,10 @@ static void wait_for_go(const struct child_args *a)
 		give_up(a, n < 0 ? n : -EPROTO);
 }
 
+#ifdef NSBOX_FAULTS
+static const long a_moment[2] = { 0, 100000000 }; /* struct timespec, in ns */
+#endif
+
 void child_main(void *args)
 {
 	struct child_args *a = args;
@@ -195,7 +199,7 @@ void child_main(void *args)
 	close_fd(a->launcher_sock);
 #ifdef NSBOX_FAULTS
 	if (a->fault_action == FAULT_KILL_PARENT && a->fault_stage == STAGE_clone)
-		sys(ppoll, 0, 0, &(struct { long s, ns; }){ 0, 100000000 }, 0, 0);
+		sys(ppoll, 0, 0, a_moment, 0, 0);
 #endif
 	r = die_with_parent();
 	if (r < 0)
