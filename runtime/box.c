@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "runtime/hints.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -25,8 +26,9 @@ static int open_init(struct nsbox_error *err)
 			   (size_t)(nsbox_init_blob_end - nsbox_init_blob));
 
 	if (fd < 0) {
-		err_hint(err, "%s", errno == EFBIG ? "the caller's file size limit is too small: ulimit -f"
-						   : "sysctl vm.memfd_noexec must not be 2");
+		err_hint(err, "%s", errno == EFBIG  ? "the caller's file size limit is too small: ulimit -f"
+				    : errno == ENOSYS ? HINT_OLD_KERNEL
+						      : "sysctl vm.memfd_noexec must not be 2");
 		return err_sys(err, "put init into a memory file");
 	}
 	return fd;

@@ -53,8 +53,7 @@ struct clone_attempt {
 	int cgroup_fd;
 };
 
-static long clone_once(struct child_args *a, char *stack, const struct clone_attempt *try,
-		       int *pidfd)
+static long clone_once(struct child_args *a, char *stack, struct clone_attempt *try, int *pidfd)
 {
 	struct clone_args args = {
 		.flags = try->flags | CLONE_VM | CLONE_PIDFD,
@@ -70,7 +69,9 @@ static long clone_once(struct child_args *a, char *stack, const struct clone_att
 	r = sys_clone3_on(&args, sizeof(args), child_main, a);
 	if (r != -ENOSYS)
 		return r;
-	/* An outer filter hides clone3: clone has no room for the newer flags. */
+	/* An outer filter hides clone3: clone has no room for the newer flags, so this
+	 * child is born in the launcher's cgroup and must be moved. */
+	try->cgroup_fd = -1;
 	return sys_clone_on((unsigned long)((try->flags & ~(uint64_t)CLONE_NEWTIME) | CLONE_VM |
 					    CLONE_PIDFD),
 			    stack + STACK_SIZE, pidfd, child_main, a);
@@ -83,7 +84,7 @@ static long clone_once(struct child_args *a, char *stack, const struct clone_att
 static long clone_child(struct child_args *a, char *stack, int cgroup_fd, int *pidfd,
 			bool *in_cgroup)
 {
-	const struct clone_attempt attempts[] = {
+	struct clone_attempt attempts[] = {
 		{ NAMESPACES | CLONE_NEWTIME, cgroup_fd },
 		{ NAMESPACES, cgroup_fd },
 		{ NAMESPACES, -1 },
@@ -101,22 +102,40 @@ static long clone_child(struct child_args *a, char *stack, int cgroup_fd, int *p
 
 /*
  * Raw setgroups(2) changes this thread alone (libc's would change all): the child is
- * born without the caller's supplementary groups. An ordinary caller may not drop
- * them; in the box they then show as the overflow group.
+ * born without the caller's supplementary groups, or not at all. An ordinary caller may
+ * not drop them; in the box they then show as the overflow group.
  */
 struct groups {
 	gid_t *v;
 	int n;
 };
 
-static void drop_groups(const struct identity *id, struct groups *saved)
+/* Root of a user namespace that an ordinary user made may not drop groups either. */
+static bool setgroups_is_denied(void)
 {
-	saved->n = id->may_map ? getgroups(0, NULL) : 0;
-	if (saved->n <= 0)
-		return;
-	saved->v = calloc((size_t)saved->n, sizeof(gid_t));
-	if (!saved->v || getgroups(saved->n, saved->v) < 0 || syscall(SYS_setgroups, 0, NULL) < 0)
-		saved->n = 0;
+	struct buf text = BUF_INIT(16);
+	bool is_denied = fd_read_file(AT_FDCWD, "/proc/self/setgroups", &text) == 0 &&
+			 strncmp(buf_text(&text), "deny", 4) == 0;
+
+	buf_free(&text);
+	return is_denied;
+}
+
+static long drop_groups(const struct identity *id, struct groups *saved)
+{
+	int n = id->may_map ? getgroups(0, NULL) : 0;
+
+	if (n <= 0)
+		return n < 0 ? -errno : 0;
+	saved->v = calloc((size_t)n, sizeof(gid_t));
+	if (!saved->v)
+		return -ENOMEM;
+	if (getgroups(n, saved->v) != n)
+		return -errno;
+	if (syscall(SYS_setgroups, 0, NULL) < 0)
+		return errno == EPERM && setgroups_is_denied() ? 0 : -errno;
+	saved->n = n;
+	return 0;
 }
 
 static void restore_groups(struct groups *saved)
@@ -136,8 +155,9 @@ static long stage_clone(struct child_args *a, char *stack, const struct launch_r
 
 	/* Raw as well: libc's mask leaves its own internal signals open. */
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &saved, sizeof(all));
-	drop_groups(r->id, &groups);
-	pid = clone_child(a, stack, r->cgroup ? r->cgroup->fd : -1, &l->pidfd, in_cgroup);
+	pid = drop_groups(r->id, &groups);
+	if (pid == 0)
+		pid = clone_child(a, stack, r->cgroup ? r->cgroup->fd : -1, &l->pidfd, in_cgroup);
 	restore_groups(&groups);
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &saved, NULL, sizeof(saved));
 	return pid;
@@ -180,12 +200,15 @@ static int map_ids(const struct live *l, struct nsbox_error *err)
 
 /* --- fs.write as root: an idmapped mount ----------------------------------- */
 
-static void wait_for_death(void *pipe_fd)
+/*
+ * Until it is killed. Not until the end of a pipe: a process that another thread forks
+ * meanwhile would hold the other end, and this one has the launcher's own descriptors.
+ */
+static void wait_for_death(void *launcher)
 {
-	char c;
-
-	while (sys(read, *(int *)pipe_fd, &c, 1) == -EINTR)
-		;
+	sys(prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	while (sys(getppid) == *(pid_t *)launcher) /* or it died before the prctl */
+		sys(ppoll, 0, 0, 0, 0, 0);
 	for (;;)
 		sys(exit_group, 0);
 }
@@ -198,17 +221,16 @@ static int make_userns(const struct identity *id, const struct live *l, char *st
 		       struct nsbox_error *err)
 {
 	const uint64_t all = ~(uint64_t)0;
-	int ends[2], fd = -1;
+	pid_t launcher = getpid();
 	char path[64], text[64];
 	uint64_t saved;
+	int fd = -1;
 	long pid;
 
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return err_sys(err, "make a pipe");
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &saved, sizeof(all));
-	/* CLONE_VM: never copy a large caller. CLONE_FILES: closing our end is EOF there. */
+	/* CLONE_VM, CLONE_FILES: never copy a large caller. */
 	pid = sys_clone_on(CLONE_VM | CLONE_FILES | CLONE_NEWUSER, stack + STACK_SIZE, NULL,
-			   wait_for_death, &ends[0]);
+			   wait_for_death, &launcher);
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &saved, NULL, sizeof(saved));
 	if (pid < 0) {
 		errno = (int)-pid;
@@ -226,11 +248,11 @@ static int make_userns(const struct identity *id, const struct live *l, char *st
 			}
 		}
 	}
-	close(ends[1]);
-	if (pid > 0)
+	if (pid > 0) {
+		kill((pid_t)pid, SIGKILL); /* ours and not reaped: the number is still its */
 		while (waitpid((pid_t)pid, NULL, __WALL) < 0 && errno == EINTR)
 			;
-	close(ends[0]);
+	}
 	return fd >= 0 ? fd : (err ? err->code : NSBOX_E_SYSTEM);
 }
 
@@ -523,7 +545,7 @@ int launch(struct live *out, const struct launch_request *r, int *failed_op,
 	fault_parent(STAGE_prepare);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_sys(err, "make the handshake's socket pair");
-	t.live.sock = t.args.parent_sock = pair[0];
+	t.live.sock = t.args.launcher_sock = pair[0];
 	t.child_sock = t.args.sock = pair[1];
 	stack = new_stack();
 	if (stack) {

@@ -98,18 +98,15 @@ static int act(const struct verb *v, int argc, char *const *argv)
 }
 
 /*
- * A missing descriptor 0, 1 or 2 would be the next file that is opened: a policy
- * read as input, a record written into a signal descriptor. Holes are filled with
- * the wrong direction, so that using them is an error still.
+ * A descriptor 0 to 2 that the caller closed would become the next file that is
+ * opened: a policy read as input, a record written into a signal descriptor. Holes
+ * are filled with /dev/null, like those of a service without a terminal.
  */
 static int fill_holes(void)
 {
-	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
-		int flags = fd == STDIN_FILENO ? O_WRONLY : O_RDONLY;
-
-		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", flags) != fd)
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
 			return -1;
-	}
 	return 0;
 }
 
