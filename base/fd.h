@@ -7,6 +7,11 @@
 
 #include <sys/types.h>
 
+/*
+ * Where a path is opened on the hot path it is openat(AT_FDCWD, ...): musl's open()
+ * sets FD_CLOEXEC once more with a system call of its own.
+ */
+
 /* Write all of it, or -1 with errno. Retries EINTR. */
 int fd_write_all(int fd, const void *data, size_t len);
 

@@ -218,13 +218,17 @@ static int check_relative(const char *key, const struct strlist *l,
 
 static int check_names_below(CHECK_ARGS)
 {
-	int code = check_relative("fs.protect", &p->fs.protect,
-				  "each writable folder", err);
+	const struct { const char *key, *below; const struct strlist *list; } lists[] = {
+		{ "fs.protect", "each writable folder", &p->fs.protect },
+		{ "fs.protect_home", "the home folder", &p->fs.protect_home },
+		{ "artifacts.paths", "the work folder", &p->artifacts.paths },
+	};
+	int code = 0;
 
-	return code < 0 ? code :
-			  check_relative("artifacts.paths",
-					 &p->artifacts.paths,
-					 "the work folder", err);
+	for (size_t i = 0; i < ARRAY_SIZE(lists) && code == 0; i++)
+		code = check_relative(lists[i].key, lists[i].list,
+				      lists[i].below, err);
+	return code;
 }
 
 /* --- two things at one place ------------------------------------------------ */

@@ -46,7 +46,7 @@ const char *op_help(unsigned kind)
 /* Doubling: a plan of n operations costs log n reallocations. */
 static void *grown(void *old, size_t *cap, size_t need, size_t item)
 {
-	size_t want = *cap ? *cap : 64;
+	size_t want = *cap ? *cap : item == 1 ? 16384 : 128; /* a usual plan fits */
 	void *p;
 
 	while (want < need)

@@ -74,6 +74,7 @@ enum {
 	OP_IS_FILE = 1 << 5,	/* the target is a file: create a file, not a folder */
 	OP_MAKE_DST = 1 << 6,	/* create the missing target and its parents */
 	OP_KEEP_SYMLINK = 1 << 7, /* do not follow src if it is a symlink */
+	OP_PLAIN = 1 << 8,	/* set by plan_mark_plain(): no part of dst can lead out */
 };
 
 struct op {
@@ -127,6 +128,14 @@ struct op_spec {
 
 void plan_op(struct plan_builder *b, const struct op_spec *spec);
 #define PLAN_OP(b, ...) plan_op((b), &(struct op_spec){ __VA_ARGS__ })
+
+/*
+ * Mark the targets that need no careful lookup: all folders above them were made by
+ * this plan itself, in its own tmpfs. Nothing of the host (a bound tree, a symlink, a
+ * process's folder in proc) is on the way, so a plain relative path is safe and saves
+ * the child two system calls a mount.
+ */
+void plan_mark_plain(struct plan_builder *b);
 
 /* One malloc'ed block; the builder is emptied. NULL with err on failure. */
 struct plan *plan_freeze(struct plan_builder *b, struct nsbox_error *err);

@@ -56,6 +56,7 @@ struct policy {
 		struct strlist tmpfs;	/* DEST[:SIZE] */
 		struct strlist hidden;	/* PATH in the box, covered by nothing */
 		struct strlist protect;	/* names in fs.write folders: read-only */
+		struct strlist protect_home; /* the same, relative to the home */
 	} fs;
 	struct {
 		int mode;		/* enum net_mode */

@@ -55,15 +55,35 @@ static const char protected_names[] =
 	"lefthook.yml\n"
 	".npmrc\n"		   /* script-shell, node-options */
 	".yarnrc.yml\n"		   /* yarnPath is a program */
-	".nsbox.json\n"		   /* what the next box may do */
-	".config/nsbox\n"	   /* the same, when the folder is a home */
-	".cache/nsbox\n"	   /* parsed policies: as good as the policy */
-	".bashrc\n"		   /* when the folder is a home */
+	".nsbox.json";		   /* what the next box may do */
+
+/*
+ * The same for the caller's home: what shells, the session and nsbox itself read
+ * there. A project folder has no use for these names, and a placeholder named
+ * .cache would keep tools from making theirs.
+ */
+static const char home_names[] =
+	".config/nsbox\n"	   /* what the next box may do */
+	".cache/nsbox\n"	   /* parsed policies, interpreters: as good as a policy */
+	".bashrc\n"
 	".bash_profile\n"
+	".bash_login\n"
+	".bash_logout\n"
 	".profile\n"
 	".zshrc\n"
 	".zshenv\n"
-	".ssh";
+	".zprofile\n"
+	".zlogin\n"
+	".config/fish\n"
+	".local/bin\n"		   /* on PATH */
+	".ssh\n"		   /* authorized_keys, ProxyCommand */
+	".gitconfig\n"
+	".config/git\n"
+	".config/systemd\n"	   /* units of the user */
+	".config/environment.d\n"
+	".config/autostart\n"
+	".config/nvim\n"
+	".vimrc";
 
 const struct key policy_keys[] = {
 	{ .name = "extends", .type = KEY_STRING, .field = AT(profile),
@@ -90,6 +110,10 @@ const struct key policy_keys[] = {
 	  .preset = protected_names, .value_name = "NAME", .by = BY_MOUNTS,
 	  .tighter = TIGHTER_MORE,
 	  .help = "name in a writable folder that stays read-only, also when it does not exist yet" },
+	{ .name = "fs.protect_home", .type = KEY_LIST,
+	  .field = AT(fs.protect_home), .preset = home_names,
+	  .value_name = "NAME", .by = BY_MOUNTS, .tighter = TIGHTER_MORE,
+	  .help = "name in the caller's home that stays read-only wherever a writable folder holds it, and is refused as one" },
 
 	/* --- network --- */
 	{ .name = "net.mode", .type = KEY_CHOICE, .field = AT(net.mode),

@@ -331,7 +331,7 @@ static int check_nested(const struct bind_list *l, size_t at, struct nsbox_error
 	if (in && (in->kind == BIND_TMPFS || in->kind == BIND_LINK))
 		return 0;
 	fd = in ? fd_open(in->source.fd, path_below(b->dst, in->dst), O_PATH, 0, RESOLVE_IN_ROOT)
-		: open(b->dst, O_PATH | O_CLOEXEC);
+		: openat(AT_FDCWD, b->dst, O_PATH | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0 || !!S_ISDIR(st.st_mode) != wants_folder(b))
 		return missing_target(b, in ? in->dst : "the host's system folders", err);
 	return 0;

@@ -160,7 +160,7 @@ static int (*const adders[])(const struct place *, struct nsbox_error *) = {
 
 int etc_build(struct plan_builder *b, const struct view_request *r, struct nsbox_error *err)
 {
-	owned_fd int etc = open("/etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	owned_fd int etc = openat(AT_FDCWD, "/etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	struct place p = { .b = b, .stage = r->stage, .etc = etc };
 	const bool wanted[] = {
 		[ALWAYS] = true,

@@ -120,7 +120,7 @@ static int look(char **hit, const struct asking *how, const char *program, const
 static bool is_shim(const char *hit)
 {
 	static const char *const own[] = { "python", "pypy", "graalpy", "node", "bash" };
-	owned_fd int fd = open(hit, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	owned_fd int fd = openat(AT_FDCWD, hit, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	owned_mem char *real = realpath(hit, NULL);
 	const char *base = real ? strrchr(real, '/') + 1 : "";
 	char head[2] = "";

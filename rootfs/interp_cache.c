@@ -60,10 +60,10 @@ int cache_open(const char *cache_dir)
 
 	if (!path || path[0] != '/')
 		return -1;
-	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0) {
 		make_folders(path);
-		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		fd = openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	}
 	if (fd < 0 || fstat(fd, &st) < 0 || !is_private(&st))
 		return -1;

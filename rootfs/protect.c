@@ -79,7 +79,7 @@ static int bind_itself(struct ward *w, const char *part, enum source_use use,
 	owned_mem char *dst = path_join(w->box_dir, part);
 	int rc = dst ? source_below(&s, w->host, part, err) : err_nomem(err);
 
-	if (rc == 0 && strlist_add(use == SOURCE_READ ? &w->sealed : &w->points, part) < 0)
+	if (rc == 0 && strlist_add(use == SOURCE_SEAL ? &w->sealed : &w->points, part) < 0)
 		rc = err_nomem(err);
 	return rc < 0 ? rc : source_mount(w->to, &s, dst, use, err);
 }
@@ -120,7 +120,7 @@ static int seal_part(struct ward *w, const char *part, bool is_last, struct nsbo
 	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
 		return cover(w, part, err);
 	if (is_last || !S_ISDIR(st.st_mode))
-		return bind_itself(w, part, SOURCE_READ, err);
+		return bind_itself(w, part, SOURCE_SEAL, err);
 	rc = bind_itself(w, part, SOURCE_WRITE, err);
 	return rc < 0 ? rc : 1;
 }

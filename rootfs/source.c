@@ -115,7 +115,7 @@ int source_open(struct source *s, const char *path, struct nsbox_error *err)
 	owned(source_close) struct source got = SOURCE_INIT;
 	int r;
 
-	got.fd = open(path, O_PATH | O_CLOEXEC);
+	got.fd = openat(AT_FDCWD, path, O_PATH | O_CLOEXEC);
 	if (got.fd < 0) {
 		err_hint(err, "give a file or folder that exists and that you may reach");
 		return err_errno(err, NSBOX_E_POLICY, errno, "open %s", path);
@@ -181,13 +181,15 @@ static int keep_tree(struct view *v, int fd, bool needs_idmap, const char *src)
 /*
  * The box of a privileged launcher runs as a uid that owns nothing here. What it may
  * write is mapped to its id; what it may read is mapped only when others could not
- * read it anyway, because not every file system can be idmapped.
+ * read it anyway, because not every file system can be idmapped. A sealed name keeps the
+ * ids of the folder that it is in: otherwise .git/hooks/x of mode 0600 would be there
+ * and unreadable, and writing to it would be EACCES and not EROFS.
  */
 static bool needs_idmap(const struct source *s, enum source_use use)
 {
 	mode_t others = S_ISDIR(s->st.st_mode) ? S_IROTH | S_IXOTH : S_IROTH;
 
-	return use == SOURCE_WRITE || (s->st.st_mode & others) != others;
+	return use != SOURCE_READ || (s->st.st_mode & others) != others;
 }
 
 static uint64_t mount_flags(const struct source *s, enum source_use use)

@@ -35,6 +35,7 @@ struct source_sink {
 enum source_use {
 	SOURCE_READ,		/* read-only, the whole tree below */
 	SOURCE_WRITE,		/* writable */
+	SOURCE_SEAL,		/* read-only, with the ids of the writable folder around it */
 };
 
 /* Append what makes @s appear at @dst (absolute in the box). */

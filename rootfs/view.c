@@ -13,11 +13,17 @@
 
 #include "base/cleanup.h"
 #include "rootfs/binds.h"
+#include "rootfs/home.h"
 #include "rootfs/parts.h"
 #include "rootfs/paths.h"
 #include "rootfs/protect.h"
 
 #define WORKSPACE "/workspace"
+
+struct protected_names {
+	const struct strlist *project;	/* relative to each writable folder */
+	struct strlist home;		/* absolute paths of the host */
+};
 
 enum { ROOT_BYTES = 4 << 20 }; /* of the root tmpfs, nsbox's own files not counted */
 
@@ -158,12 +164,59 @@ static bool is_writable(const struct bind *m)
 	return m->kind == BIND_WRITE || m->kind == BIND_TMPFS;
 }
 
+/* -------------------------------------------------------- protected names -- */
+
+/* A name that another writable folder protects may lie in this one: --rw project with
+ * --rw project/.git must not open project/.git/hooks. */
+static int add_outer_names(struct strlist *names, const struct bind_list *l,
+			   const struct bind *inner, const struct strlist *protect)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		const struct bind *outer = &l->v[i];
+
+		if (outer->kind != BIND_WRITE || outer == inner)
+			continue;
+		for (size_t k = 0; k < protect->n; k++) {
+			owned_mem char *path = path_join(outer->source.real, protect->v[k]);
+			const char *rest = path ? path_through(path, &inner->source.st) : NULL;
+
+			if (!path || (rest && rest[0] && strlist_add(names, rest) < 0))
+				return -1;
+		}
+	}
+	return 0;
+}
+
+static int add_protected(const struct source_sink *to, const struct bind_list *l,
+			 const struct bind *m, const struct protected_names *p,
+			 struct nsbox_error *err)
+{
+	struct strlist names = { 0 };
+	int rc = home_protect(&names, &m->source, &p->home, err);
+
+	if (rc == 0 && S_ISDIR(m->source.st.st_mode)) {
+		if (strlist_copy(&names, p->project) < 0 ||
+		    add_outer_names(&names, l, m, p->project) < 0)
+			rc = err_nomem(err);
+		else
+			rc = protect_folder(&to->view->protect, to, &m->source, m->dst, &names, err);
+	}
+	strlist_free(&names);
+	return rc;
+}
+
+/*
+ * What a writable folder protects comes right behind it, before the binds inside it: a
+ * folder on the way to a name is bound over itself, and would cover a --ro in it.
+ */
 static int add_binds(const struct source_sink *to, const struct bind_list *l,
-		     struct nsbox_error *err)
+		     const struct protected_names *p, struct nsbox_error *err)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		int rc = add_bind(to, &l->v[i], err);
 
+		if (rc == 0 && l->v[i].kind == BIND_WRITE)
+			rc = add_protected(to, l, &l->v[i], p, err);
 		if (rc < 0)
 			return rc;
 		if (is_writable(&l->v[i]) && strlist_add(&to->view->writable, l->v[i].dst) < 0)
@@ -183,18 +236,6 @@ static int add_socket_masks(const struct source_sink *to, const struct bind_list
 	for (size_t i = 0; i < l->n && rc == 0; i++)
 		if (l->v[i].kind == BIND_READ || l->v[i].kind == BIND_WRITE)
 			rc = sockets_mask(to, &l->v[i].source, l->v[i].dst, &budget, err);
-	return rc;
-}
-
-static int add_protected(const struct source_sink *to, const struct bind_list *l,
-			 const struct view_request *r, struct nsbox_error *err)
-{
-	int rc = 0;
-
-	for (size_t i = 0; i < l->n && rc == 0; i++)
-		if (l->v[i].kind == BIND_WRITE && S_ISDIR(l->v[i].source.st.st_mode))
-			rc = protect_folder(&to->view->protect, to, &l->v[i].source, l->v[i].dst,
-					    &r->policy->fs.protect, err);
 	return rc;
 }
 
@@ -321,12 +362,14 @@ static int build_fixed(struct plan_builder *b, const struct bind_list *l,
 static int build_named(const struct source_sink *to, const struct bind_list *l,
 		       const struct view_request *r, struct nsbox_error *err)
 {
+	struct protected_names p = { .project = &r->policy->fs.protect };
 	int rc = name_writable(to->view, err);
 
+	if (rc == 0 && r->policy->fs.write.n)
+		rc = home_paths(&p.home, &r->policy->fs.protect_home, err);
 	if (rc == 0)
-		rc = add_binds(to, l, err);
-	if (rc == 0)
-		rc = add_protected(to, l, r, err);
+		rc = add_binds(to, l, &p, err);
+	strlist_free(&p.home);
 	/* After the protected names: a folder bound over itself would lift a mask. */
 	if (rc == 0)
 		rc = add_socket_masks(to, l, err);

@@ -23,6 +23,7 @@ int nsbox_policy_new(struct nsbox_policy **out, const char *profile, struct nsbo
 	struct nsbox_policy *policy;
 	int r;
 
+	err_clear(err);
 	if (!out)
 		return err_set(err, NSBOX_E_USAGE, "nsbox_policy_new: out is NULL");
 	policy = calloc(1, sizeof(*policy));
@@ -40,6 +41,7 @@ int nsbox_policy_new(struct nsbox_policy **out, const char *profile, struct nsbo
 int nsbox_policy_set(struct nsbox_policy *policy, const char *key, const char *value,
 		     struct nsbox_error *err)
 {
+	err_clear(err);
 	if (!policy || !key || !value)
 		return err_set(err, NSBOX_E_USAGE, "nsbox_policy_set: an argument is NULL");
 	return policy_set(&policy->p, key, value, err);
@@ -51,6 +53,7 @@ int nsbox_policy_load(struct nsbox_policy *policy, const char *text, size_t len,
 	struct settings s = { 0 };
 	int r;
 
+	err_clear(err);
 	if (!policy || !text || !name || (unsigned)layer > NSBOX_LAYER_FLAGS)
 		return err_set(err, NSBOX_E_USAGE, "nsbox_policy_load: bad argument");
 	r = policy_parse(&s, text, len, name, err);
@@ -62,6 +65,7 @@ int nsbox_policy_load(struct nsbox_policy *policy, const char *text, size_t len,
 
 int nsbox_policy_check(const struct nsbox_policy *policy, struct nsbox_error *err)
 {
+	err_clear(err);
 	if (!policy)
 		return err_set(err, NSBOX_E_USAGE, "nsbox_policy_check: policy is NULL");
 	return policy_check(&policy->p, err);
@@ -72,6 +76,7 @@ int nsbox_policy_json(const struct nsbox_policy *policy, char **out, struct nsbo
 	struct buf text = BUF_INIT(TEXT_MAX);
 	char *result;
 
+	err_clear(err);
 	if (!policy || !out)
 		return err_set(err, NSBOX_E_USAGE, "nsbox_policy_json: an argument is NULL");
 	policy_to_json(&policy->p, &text);

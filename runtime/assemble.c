@@ -397,6 +397,7 @@ static int build_plan(struct assembly *a, struct parts *w, struct nsbox_error *e
 		r = plan_lockdown(a, w, err);
 	if (r < 0)
 		return r;
+	plan_mark_plain(&w->builder);
 	a->plan = plan_freeze(&w->builder, err);
 	return a->plan ? 0 : err ? err->code : NSBOX_E_NOMEM;
 }

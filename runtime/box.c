@@ -25,10 +25,9 @@ static int open_init(struct nsbox_error *err)
 			   (size_t)(nsbox_init_blob_end - nsbox_init_blob));
 
 	if (fd < 0) {
-		int code = err_sys(err, "put init into a memory file");
-
-		err_hint(err, "sysctl vm.memfd_noexec must not be 2");
-		return code;
+		err_hint(err, "%s", errno == EFBIG ? "the caller's file size limit is too small: ulimit -f"
+						   : "sysctl vm.memfd_noexec must not be 2");
+		return err_sys(err, "put init into a memory file");
 	}
 	return fd;
 }
@@ -50,6 +49,7 @@ int nsbox_box_open(struct nsbox_box **out, enum nsbox_tier tier,
 	struct nsbox_box *box;
 	int r;
 
+	err_clear(err);
 	if (!out || !policy)
 		return err_set(err, NSBOX_E_USAGE, "nsbox_box_open: out or policy is NULL");
 	if (tier != NSBOX_TIER_LOCAL)
@@ -66,6 +66,8 @@ int nsbox_box_open(struct nsbox_box **out, enum nsbox_tier tier,
 	r = policy_copy(&box->policy, &policy->p, err);
 	if (r >= 0)
 		host_find(&box->host, err, &r);
+	if (r >= 0 && box->policy.fs.write.n && !box->host.id.is_host_root)
+		identity_use_own(&box->host.id);
 	if (r >= 0)
 		r = box->init_fd = open_init(err);
 	if (r < 0) {
@@ -91,12 +93,55 @@ void nsbox_box_close(struct nsbox_box *box)
 
 /* ---------------------------------------------------------------------- run -- */
 
+/* No header is that long: a size that was never set, not a tail worth reading. */
+enum { RUN_SIZE_MAX = 4096 };
+
+static int check_env(const char *const *env, struct nsbox_error *err)
+{
+	for (size_t i = 0; env && env[i]; i++)
+		if (!strchr(env[i], '=') || env[i][0] == '=') /* not shown: it may be a secret */
+			return err_set(err, NSBOX_E_USAGE, "env[%zu] of the run is not NAME=VALUE", i);
+	return 0;
+}
+
+static int check_tty(const struct nsbox_run *run, struct nsbox_error *err)
+{
+	if (run->out == NSBOX_IO_FD || run->in == NSBOX_IO_FD)
+		return err_set(err, NSBOX_E_USAGE, "a pty is relayed: use NSBOX_IO_RELAY");
+	if (run->tty_rows > UINT16_MAX || run->tty_cols > UINT16_MAX)
+		return err_set(err, NSBOX_E_USAGE, "a terminal of %u x %u", run->tty_rows,
+			       run->tty_cols);
+	return 0;
+}
+
+static int check_run(const struct nsbox_run *run, struct nsbox_error *err)
+{
+	const int modes[] = { run->in, run->out, run->err };
+
+	if (run->language && !run->code == !run->file)
+		return err_set(err, NSBOX_E_USAGE, "give either code or file with a language");
+	if (!run->language && (run->code || run->file || run->project || run->interpreter))
+		return err_set(err, NSBOX_E_USAGE,
+			       "code, file, project and interpreter need a language");
+	if (run->timeout_ms > UINT64_MAX / 2000)
+		return err_set(err, NSBOX_E_USAGE, "timeout_ms is out of range");
+	if (run->cwd && run->cwd[0] != '/')
+		return err_set(err, NSBOX_E_USAGE, "the working directory '%s' is not absolute",
+			       run->cwd);
+	for (size_t i = 0; i < ARRAY_SIZE(modes); i++)
+		if ((unsigned)modes[i] > NSBOX_IO_RELAY)
+			return err_set(err, NSBOX_E_USAGE, "%d is no enum nsbox_io", modes[i]);
+	if ((run->flags & NSBOX_RUN_TTY) && check_tty(run, err) < 0)
+		return NSBOX_E_USAGE;
+	return check_env(run->env, err);
+}
+
 int run_read(struct nsbox_run *out, const struct nsbox_run *in, struct nsbox_error *err)
 {
 	const unsigned char *bytes = (const unsigned char *)in;
 	size_t size = in ? in->size : 0;
 
-	if (size < offsetof(struct nsbox_run, language))
+	if (size < offsetof(struct nsbox_run, language) || size > RUN_SIZE_MAX)
 		return err_set(err, NSBOX_E_USAGE, "struct nsbox_run has no size: use NSBOX_RUN_INIT");
 	for (size_t i = sizeof(*out); i < size; i++)
 		if (bytes[i]) {
@@ -109,25 +154,7 @@ int run_read(struct nsbox_run *out, const struct nsbox_run *in, struct nsbox_err
 	if (out->flags & ~(uint32_t)NSBOX_RUN_TTY)
 		return err_set(err, NSBOX_E_USAGE, "unknown flags %#x in struct nsbox_run",
 			       out->flags);
-	return 0;
-}
-
-static int check_run(const struct nsbox_run *run, struct nsbox_error *err)
-{
-	if (run->language && !run->code == !run->file)
-		return err_set(err, NSBOX_E_USAGE, "give either code or file with a language");
-	if (!run->language && (run->code || run->file || run->project || run->interpreter))
-		return err_set(err, NSBOX_E_USAGE,
-			       "code, file, project and interpreter need a language");
-	if (run->timeout_ms > UINT64_MAX / 2000)
-		return err_set(err, NSBOX_E_USAGE, "timeout_ms is out of range");
-	if (run->cwd && run->cwd[0] != '/')
-		return err_set(err, NSBOX_E_USAGE, "the working directory %s is not absolute",
-			       run->cwd);
-	if ((run->flags & NSBOX_RUN_TTY) &&
-	    (run->out == NSBOX_IO_FD || run->in == NSBOX_IO_FD))
-		return err_set(err, NSBOX_E_USAGE, "a pty is relayed: use NSBOX_IO_RELAY");
-	return 0;
+	return check_run(out, err);
 }
 
 int nsbox_box_start(struct nsbox_box *box, const struct nsbox_run *in, struct nsbox_error *err)
@@ -135,13 +162,12 @@ int nsbox_box_start(struct nsbox_box *box, const struct nsbox_run *in, struct ns
 	struct nsbox_run run;
 	int r;
 
+	err_clear(err);
 	if (!box || !in)
 		return err_set(err, NSBOX_E_USAGE, "nsbox_box_start: box or run is NULL");
 	if (box->watch)
 		return err_set(err, NSBOX_E_BUSY, "the box has a run in flight");
 	r = run_read(&run, in, err);
-	if (r >= 0)
-		r = check_run(&run, err);
 	return r < 0 ? r : run_start(box, &run, err);
 }
 
@@ -154,6 +180,7 @@ int nsbox_box_wait(struct nsbox_box *box, int timeout_ms, struct nsbox_error *er
 {
 	int r;
 
+	err_clear(err);
 	if (!box || !box->watch)
 		return err_set(err, NSBOX_E_USAGE, "nsbox_box_wait: nothing runs");
 	if (box->failed_exec || box->over)
@@ -168,6 +195,7 @@ int nsbox_box_collect(struct nsbox_box *box, struct nsbox_result **out, struct n
 {
 	int r;
 
+	err_clear(err);
 	if (!box || !out || !box->watch)
 		return err_set(err, NSBOX_E_USAGE, "nsbox_box_collect: nothing was started");
 	r = nsbox_box_wait(box, 0, err);
@@ -183,6 +211,7 @@ int nsbox_box_run(struct nsbox_box *box, const struct nsbox_run *run, struct nsb
 {
 	int r;
 
+	err_clear(err);
 	if (!out)
 		return err_set(err, NSBOX_E_USAGE, "nsbox_box_run: out is NULL");
 	r = nsbox_box_start(box, run, err);
@@ -202,7 +231,10 @@ int nsbox_box_run(struct nsbox_box *box, const struct nsbox_run *run, struct nsb
 
 int nsbox_box_signal(struct nsbox_box *box, int sig, struct nsbox_error *err)
 {
-	if (!box || !box->watch || box->failed_exec)
+	err_clear(err);
+	if (!box)
+		return err_set(err, NSBOX_E_USAGE, "nsbox_box_signal: box is NULL");
+	if (!box->watch || box->failed_exec)
 		return err_set(err, NSBOX_E_BUSY, "nothing runs");
 	return watch_signal(box->watch, sig, err);
 }
@@ -211,9 +243,12 @@ int nsbox_box_resize(struct nsbox_box *box, uint32_t rows, uint32_t cols, struct
 {
 	struct winsize size = { .ws_row = (unsigned short)rows, .ws_col = (unsigned short)cols };
 
+	err_clear(err);
+	if (!box)
+		return err_set(err, NSBOX_E_USAGE, "nsbox_box_resize: box is NULL");
 	if (rows > UINT16_MAX || cols > UINT16_MAX)
 		return err_set(err, NSBOX_E_USAGE, "a terminal of %u x %u", rows, cols);
-	if (!box || !box->watch || box->watch->live.pty < 0)
+	if (!box->watch || box->watch->live.pty < 0)
 		return err_set(err, NSBOX_E_BUSY, "no pty");
 	if (ioctl(box->watch->live.pty, TIOCSWINSZ, &size) < 0)
 		return err_sys(err, "resize the pty");
@@ -227,5 +262,7 @@ void nsbox_box_kill(struct nsbox_box *box)
 	pthread_mutex_lock(&box->lock);
 	if (box->watch)
 		watch_kill(box->watch, KILL_CALLER, 0);
+	else
+		box->kill_wanted = box->starting;
 	pthread_mutex_unlock(&box->lock);
 }

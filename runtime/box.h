@@ -26,10 +26,12 @@ struct nsbox_box {
 	uint64_t setup_us;
 	struct timespec started; /* artifacts are not older than this */
 	bool over;
-	pthread_mutex_t lock;	/* watch, against nsbox_box_kill() of another thread */
+	bool starting, kill_wanted; /* killed while there was no watch yet */
+	pthread_mutex_t lock;	/* watch, starting, kill_wanted: nsbox_box_kill() of
+				   another thread */
 };
 
-/* The request with every field the caller's header had; the rest zero. */
+/* The request with every field the caller's header had, the rest zero; checked. */
 int run_read(struct nsbox_run *out, const struct nsbox_run *in, struct nsbox_error *err);
 
 /* box_run.c: the life of one run. */

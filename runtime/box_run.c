@@ -72,6 +72,25 @@ static void set_watch(struct nsbox_box *box, struct watch *w)
 	pthread_mutex_unlock(&box->lock);
 }
 
+static void begin_start(struct nsbox_box *box)
+{
+	pthread_mutex_lock(&box->lock);
+	box->starting = true;
+	box->kill_wanted = false;
+	pthread_mutex_unlock(&box->lock);
+}
+
+/* From here on nsbox_box_kill() finds the run; one that came too early counts as well. */
+static void end_start(struct nsbox_box *box, struct watch *w)
+{
+	pthread_mutex_lock(&box->lock);
+	box->watch = w;
+	box->starting = false;
+	if (box->kill_wanted)
+		watch_kill(w, KILL_CALLER, 0);
+	pthread_mutex_unlock(&box->lock);
+}
+
 void run_drop(struct nsbox_box *box)
 {
 	struct watch *w = box->watch;
@@ -107,7 +126,7 @@ static int launch_once(struct nsbox_box *box, struct watch *w, const struct stre
 		.in = s->child[0], .out = s->child[1], .err = s->child[2],
 		.own_pipes = (s->child_owned[0] ? 1U : 0) | (s->child_owned[1] ? 2U : 0) |
 			     (s->child_owned[2] ? 4U : 0),
-		.tty = a->tty,
+		.tty = a->tty, .deadline_ms = w->setup_ms,
 	};
 
 	return launch(&w->live, &req, failed_op, err);
@@ -118,6 +137,19 @@ static bool is_masked_proc(const struct assembly *a, int failed_op,
 {
 	return failed_op >= 0 && plan_ops(a->plan)[failed_op].kind == OP_PROC &&
 	       err->os_errno == EPERM;
+}
+
+/*
+ * Setting up takes milliseconds. A child that is stuck (in a dead network file system,
+ * say) ends with the time of the run, within these bounds.
+ */
+enum { SETUP_MIN_MS = 3000, SETUP_MAX_MS = 30000 };
+
+static int setup_deadline(const struct nsbox_box *box, const struct nsbox_run *run)
+{
+	uint64_t ms = run->timeout_ms ? run->timeout_ms : box->policy.limits.timeout / 1000;
+
+	return ms < SETUP_MIN_MS ? SETUP_MIN_MS : ms > SETUP_MAX_MS ? SETUP_MAX_MS : (int)ms;
 }
 
 /* Build and start; where an outer container masks /proc, one rung down and again. */
@@ -213,7 +245,7 @@ static int prepare_artifacts(struct nsbox_box *box, const char *dir, struct nsbo
 			rmdir(dir);
 		return err_nomem(err);
 	}
-	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = openat(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd >= 0 && faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) == 0)
 		return 0;
 failed:
@@ -232,6 +264,8 @@ int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_e
 	clock_gettime(CLOCK_REALTIME_COARSE, &box->started);
 	if (!w)
 		return NSBOX_E_NOMEM;
+	w->setup_ms = setup_deadline(box, run);
+	begin_start(box);
 	r = w->epoll < 0 || w->timer < 0 ? NSBOX_E_SYSTEM
 					 : streams_open(&s, w, run, &box->policy, err);
 	if (r >= 0 && run->artifacts_dir)
@@ -244,7 +278,9 @@ int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_e
 	else if (r == 0)
 		r = start_watching(box, w, run, err);
 	box->setup_us = now_us() - from;
-	set_watch(box, w);
+	end_start(box, w);
+	if (r < 0 && err && err->os_errno == ENOSYS)
+		err_hint(err, "%s", HINT_OLD_KERNEL);
 	if (r < 0) {
 		w->dead = true;
 		run_drop(box);
@@ -254,14 +290,13 @@ int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_e
 
 /* ------------------------------------------------------------------- collect -- */
 
-static int take_stream(struct capture *c, const struct pump *p, bool used, char **data,
-		       size_t *len, uint64_t *total, bool *truncated, bool *captured)
+static int take_stream(struct result_stream *s, struct capture *c, const struct pump *p, bool used)
 {
-	*captured = used && p->capture && c->total == p->total && p->limit == UINT64_MAX;
-	*total = used ? p->total : 0;
-	*truncated = *captured ? capture_truncated(c) : used && p->total > p->passed;
-	*data = capture_take(c, len);
-	return *data ? 0 : -1;
+	s->captured = used && p->is_capture;
+	s->total = used ? p->total : RESULT_UNKNOWN; /* the payload had the descriptor itself */
+	s->truncated = s->captured ? capture_truncated(c) : used && p->total > p->passed;
+	s->data = capture_take(c, &s->len);
+	return s->data ? 0 : -1;
 }
 
 /* A relay that lost bytes on the caller's side is no success of ours. */
@@ -282,10 +317,8 @@ static int fill_streams(struct nsbox_result *r, struct watch *w, struct nsbox_er
 
 	if (code < 0)
 		return code;
-	if (take_stream(&w->out, &w->pumps[1], w->pump_used[1], &r->out.data, &r->out.len,
-			&r->out.total, &r->out.truncated, &r->out.captured) < 0 ||
-	    take_stream(&w->err, &w->pumps[2], w->pump_used[2], &r->err.data, &r->err.len,
-			&r->err.total, &r->err.truncated, &r->err.captured) < 0)
+	if (take_stream(&r->out, &w->out, &w->pumps[1], w->pump_used[1]) < 0 ||
+	    take_stream(&r->err, &w->err, &w->pumps[2], w->pump_used[2]) < 0)
 		return err_nomem(err);
 	return 0;
 }

@@ -3,7 +3,8 @@
  *
  * Runs in the launcher, once per box, and in a child of doctor: system calls only.
  *
- * Must:    prove by doing: what is reported as there was seen in a leaf made for it.
+ * Must:    prove by doing: in a folder that is not ours, what is reported as there was
+ *          seen in a leaf made for it.
  * Mustn't: move the caller, or enable a controller when it only looks.
  */
 #include "runtime/cgroup.h"
@@ -162,7 +163,7 @@ static char *next_line(struct lines *l)
 
 static int find_mount(struct cgroup_mount *out)
 {
-	owned_fd int fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+	owned_fd int fd = openat(AT_FDCWD, "/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
 	struct lines l = { .fd = fd };
 	struct cgroup_mount m;
 	bool found = false;
@@ -183,7 +184,7 @@ static int find_mount(struct cgroup_mount *out)
 
 static int find_own(char *path, size_t size)
 {
-	owned_fd int fd = open("/proc/self/cgroup", O_RDONLY | O_CLOEXEC);
+	owned_fd int fd = openat(AT_FDCWD, "/proc/self/cgroup", O_RDONLY | O_CLOEXEC);
 	struct lines l = { .fd = fd };
 	char *line;
 
@@ -266,6 +267,25 @@ static int probe(struct cgroup_place *p, int dirfd)
 	return 0;
 }
 
+/*
+ * What the folder says its leaves get: cheaper than a leaf (100 us a run), and proven
+ * by cgroup_make(), which reads back what it writes. Only for the folder that we made.
+ */
+static int read_promises(struct cgroup_place *p, int dirfd)
+{
+	char on[256];
+
+	if (!has_file(dirfd, "cgroup.procs") || faccessat(dirfd, ".", W_OK, 0) < 0)
+		return -1;
+	read_words(dirfd, "cgroup.subtree_control", on, sizeof(on));
+	p->memory = has_word(on, "memory");
+	p->pids = has_word(on, "pids");
+	p->cpu = has_word(on, "cpu");
+	p->io = has_word(on, "io");
+	p->kill = has_file(dirfd, "cgroup.kill");
+	return 0;
+}
+
 static bool is_same(int dirfd, const char *name, int fd)
 {
 	struct stat a, b;
@@ -284,7 +304,8 @@ static int open_own_folder(int mount_fd)
 		struct timespec pause = { .tv_nsec = i * 1000000L };
 		owned_fd int fd = -1;
 
-		nanosleep(&pause, NULL);
+		if (i) /* even a sleep of nothing takes 50 us */
+			nanosleep(&pause, NULL);
 		/* 0700: a lock needs no more than an open, so nobody else gets one */
 		if (mkdirat(mount_fd, OWN_FOLDER, 0700) < 0 && errno != EEXIST)
 			return -1;
@@ -332,7 +353,7 @@ static int take_top(struct cgroup_place *p, int mount_fd)
 	refused = enable(mount_fd, ARRAY_SIZE(controllers) - 1);
 	if (!refused)
 		refused = enable(fd, ARRAY_SIZE(controllers));
-	if (probe(p, fd) < 0) {
+	if (read_promises(p, fd) < 0) {
 		int saved = errno;
 
 		close_own_folder(take_fd(fd));
@@ -397,7 +418,7 @@ static void find(struct cgroup_place *p, bool only_look)
 		return say(p, "no cgroup2 file system is mounted", 0);
 	if (!m.is_writable)
 		return say(p, "the cgroup2 file system is mounted read-only", EROFS);
-	mount_fd = open(m.point, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	mount_fd = openat(AT_FDCWD, m.point, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (mount_fd < 0)
 		return say(p, "the cgroup2 mount cannot be opened", errno);
 	put_text(p->path, sizeof(p->path), m.point);

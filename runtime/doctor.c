@@ -397,6 +397,7 @@ int nsbox_doctor(const char *form, char **out, struct nsbox_error *err)
 	enum status s;
 	char *answer;
 
+	err_clear(err);
 	while (i < ARRAY_SIZE(forms) && (!form || strcmp(forms[i].name, form) != 0))
 		i++;
 	if (i == ARRAY_SIZE(forms) || !out) {

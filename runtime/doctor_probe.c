@@ -193,7 +193,7 @@ static int enter_tmpfs(struct probe_report *r)
 	r->step = STEP_MOVE;
 	if (syscall(SYS_move_mount, fd, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH) < 0)
 		return -1;
-	return fchdir(fd);
+	return (int)syscall(SYS_fchdir, fd); /* of this child alone */
 }
 
 int probe_pivot(struct probe_report *r)
@@ -203,7 +203,7 @@ int probe_pivot(struct probe_report *r)
 	r->step = STEP_PIVOT;
 	if (mkdir("here", 0700) < 0 || syscall(SYS_pivot_root, ".", ".") < 0)
 		return -1;
-	if (umount2(".", FLAG_DETACH) < 0 || chdir("/") < 0)
+	if (umount2(".", FLAG_DETACH) < 0 || syscall(SYS_chdir, "/") < 0)
 		return -1;
 	return access("/here", F_OK) == 0 && access("/proc", F_OK) < 0 ? 0 : no_effect(r);
 }

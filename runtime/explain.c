@@ -168,6 +168,7 @@ int nsbox_box_explain(struct nsbox_box *box, const struct nsbox_run *in, const c
 	char *result;
 	int r;
 
+	err_clear(err);
 	if (!box || !in || !out || !f)
 		return err_set(err, NSBOX_E_USAGE, "nsbox_box_explain: bad argument");
 	r = run_read(&run, in, err);

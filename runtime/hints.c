@@ -108,8 +108,16 @@ int hints_setup(struct nsbox_error *err, const struct plan *plan, int index, int
 	int code = NSBOX_E_SETUP;
 	const struct op *op;
 
-	if (index < 0 || (uint32_t)index >= plan->op_count)
-		return err_errno(err, NSBOX_E_SETUP, os_errno, "start init");
+	if (os_errno == ENOSYS)
+		err_hint(err, "%s", HINT_OLD_KERNEL);
+	if (index < 0 || (uint32_t)index >= plan->op_count) {
+		/* init gets the payload's arguments and environment, to pass them on. */
+		if (os_errno == E2BIG)
+			err_hint(err, "pass large data in a file (--ro) or on stdin (-i)");
+		return err_errno(err, os_errno == E2BIG ? NSBOX_E_USAGE : NSBOX_E_SETUP, os_errno,
+				 os_errno == E2BIG ? "pass the command and its environment on"
+						   : "start init");
+	}
 	op = &plan_ops(plan)[index];
 	for (size_t i = 0; i < ARRAY_SIZE(op_hints); i++) {
 		if (op_hints[i].kind != op->kind ||

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "runtime/child.h"
+#include "runtime/dumpable.h"
 #include "runtime/fault.h"
 #include "runtime/hints.h"
 #include "runtime/kernel.h"
@@ -41,7 +42,6 @@
 #include <time.h>
 
 enum { STACK_SIZE = 64 * 1024, GUARD_SIZE = 4096 };
-enum { SETUP_DEADLINE_MS = 30000 };
 
 #define NAMESPACES (CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | \
 		    CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
@@ -172,10 +172,13 @@ static int write_proc(pid_t pid, const char *file, const char *text, struct nsbo
 
 	/* The number cannot be reused: the child is ours and not reaped yet. */
 	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0 || fd_write_all(fd, text, strlen(text)) < 0)
-		return err_sys(err, "write \"%s\" to %s", text, path);
-	return 0;
+	fd = openat(AT_FDCWD, path, O_WRONLY | O_CLOEXEC);
+	if (fd >= 0 && fd_write_all(fd, text, strlen(text)) == 0)
+		return 0;
+	/* The child's memory is ours, so its files in /proc are as closed as our own. */
+	if (errno == EACCES && prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 1)
+		err_hint(err, "the calling process is not dumpable: PR_SET_DUMPABLE of prctl(2)");
+	return err_sys(err, "write \"%s\" to %s", text, path);
 }
 
 static int map_ids(const struct live *l, struct nsbox_error *err)
@@ -239,7 +242,7 @@ static int make_userns(const struct identity *id, const struct live *l, char *st
 				 (unsigned)l->gid);
 			if (write_proc((pid_t)pid, "gid_map", text, err) >= 0) {
 				snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
-				fd = open(path, O_RDONLY | O_CLOEXEC);
+				fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 				if (fd < 0)
 					err_sys(err, "open %s", path);
 			}
@@ -346,7 +349,7 @@ struct packet {
 };
 
 /* One packet, or a failure: EOF, a wrong magic and a deadline all are. */
-static int receive(int sock, struct packet *p, struct nsbox_error *err)
+static int receive(int sock, int deadline_ms, struct packet *p, struct nsbox_error *err)
 {
 	union {
 		struct cmsghdr head;
@@ -361,11 +364,11 @@ static int receive(int sock, struct packet *p, struct nsbox_error *err)
 
 	p->fd = -1;
 	do {
-		ready = poll(&pfd, 1, SETUP_DEADLINE_MS);
+		ready = poll(&pfd, 1, deadline_ms);
 	} while (ready < 0 && errno == EINTR);
 	if (ready == 0)
-		return err_set(err, NSBOX_E_SETUP, "no answer from the child within %d s",
-			       SETUP_DEADLINE_MS / 1000);
+		return err_set(err, NSBOX_E_SETUP, "no answer from the child within %d ms",
+			       deadline_ms);
 	p->len = ready < 0 ? -1 : recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	/* ECONNRESET: the child died with a message of ours unread; its own last word is
 	 * still there, behind that error. */
@@ -409,7 +412,7 @@ static int await_running(const struct launch_request *r, struct live *l, int *fa
 {
 	for (;;) {
 		struct packet p;
-		int code = receive(l->sock, &p, err);
+		int code = receive(l->sock, r->deadline_ms, &p, err);
 
 		if (code < 0)
 			return code;
@@ -441,32 +444,51 @@ static int clone_failed(long r, struct nsbox_error *err)
 	return hints_clone(err, (int)-r);
 }
 
-static int run_stages(const struct launch_request *r, struct child_args *a, struct live *l,
-		      int child_sock, int *failed_op, bool in_cgroup, struct nsbox_error *err)
+struct attempt { /* what the stages of one launch work on */
+	const struct launch_request *r;
+	struct child_args args;
+	struct live live;
+	int child_sock, failed_op;
+	bool in_cgroup;
+};
+
+static int parent_stages(struct attempt *t, struct nsbox_error *err)
 {
+	const struct cgroup *cgroup = t->r->cgroup;
 	int code;
 
 	fault_parent(STAGE_clone);
-	code = stage_idmap(r, l, err);
-	err_stage(code < 0 ? err : NULL, stage_name(STAGE_idmap));
-	if (code >= 0 && r->cgroup && r->cgroup->fd >= 0 && !in_cgroup) {
-		code = cgroup_join(r->cgroup, l->pid, err);
-		err_stage(code < 0 ? err : NULL, stage_name(STAGE_cgroup));
+	code = stage_idmap(t->r, &t->live, err);
+	if (code < 0) {
+		err_stage(err, stage_name(STAGE_idmap));
+		return code;
 	}
 	fault_parent(STAGE_idmap);
-	close(child_sock); /* so that the child's death is EOF here */
+	if (cgroup && cgroup->fd >= 0 && !t->in_cgroup) {
+		code = cgroup_join(cgroup, t->live.pid, err);
+		if (code < 0)
+			err_stage(err, stage_name(STAGE_cgroup));
+	}
 	fault_parent(STAGE_cgroup);
+	return code;
+}
+
+static int run_stages(struct attempt *t, struct nsbox_error *err)
+{
+	int code = parent_stages(t, err);
+
+	close(t->child_sock); /* so that the child's death is EOF here */
 	if (code >= 0)
-		code = send_go(l->sock, err);
+		code = send_go(t->live.sock, err);
 	if (code >= 0)
-		code = send_start(l->sock, r, err);
-	fault_watch(a);
+		code = send_start(t->live.sock, t->r, err);
+	fault_watch(&t->args);
 	if (code >= 0)
-		code = await_running(r, l, failed_op, err);
+		code = await_running(t->r, &t->live, &t->failed_op, err);
 	fault_parent(STAGE_init);
 	fault_parent(STAGE_exec);
-	if (code < 0 && err && !err->stage[0])
-		err_stage(err, stage_name(a->stage)); /* how far it came, from shared memory */
+	if (code < 0)
+		err_stage(err, stage_name(t->args.stage)); /* how far it came: shared memory */
 	return code;
 }
 
@@ -486,54 +508,61 @@ static void free_stack(char *stack)
 	munmap(stack - GUARD_SIZE, STACK_SIZE + GUARD_SIZE);
 }
 
+static int launch_on(struct attempt *t, char *stack, struct nsbox_error *err)
+{
+	long pid = stage_clone(&t->args, stack, t->r, &t->live, &t->in_cgroup);
+	int code;
+
+	if (pid < 0) {
+		close(t->child_sock);
+		return clone_failed(pid, err);
+	}
+	t->live.pid = (pid_t)pid;
+	t->live.uid = identity_uid(t->r->id, t->live.pid);
+	t->live.gid = identity_gid(t->r->id, t->live.pid);
+	code = run_stages(t, err);
+	if (code != 0) {
+		live_kill(&t->live);
+		live_reap(&t->live, -1); /* before the stack goes: the child runs on it */
+	}
+	return code;
+}
+
 int launch(struct live *out, const struct launch_request *r, int *failed_op,
 	   struct nsbox_error *err)
 {
-	struct child_args a = { .plan = r->plan, .in = r->in, .out = r->out, .err = r->err,
-				.init_fd = r->init_fd, .argv = r->argv, .env = r->env,
-				.stage = STAGE_clone, .root_fd = -1 };
-	struct live l = { .pid = -1, .pidfd = -1, .sock = -1, .work_fd = -1, .pty = -1 };
-	/* The child's setresuid clears "dumpable" of the memory it shares with us: without
-	 * this the caller would lose its core dumps. */
-	int dumpable = prctl(PR_GET_DUMPABLE, 0, 0, 0, 0);
-	bool in_cgroup = false;
+	struct attempt t = {
+		.r = r, .failed_op = -1,
+		.args = { .plan = r->plan, .in = r->in, .out = r->out, .err = r->err,
+			  .init_fd = r->init_fd, .argv = r->argv, .env = r->env,
+			  .stage = STAGE_clone, .root_fd = -1 },
+		.live = { .pid = -1, .pidfd = -1, .sock = -1, .work_fd = -1, .pty = -1 },
+	};
 	int pair[2], code;
 	char *stack;
-	long pid;
 
-	*failed_op = -1;
-	fault_arm(&a);
+	fault_arm(&t.args);
 	fault_parent(STAGE_prepare);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_sys(err, "make the handshake's socket pair");
+	t.live.sock = t.args.parent_sock = pair[0];
+	t.child_sock = t.args.sock = pair[1];
 	stack = new_stack();
-	if (!stack) {
-		close(pair[0]);
-		close(pair[1]);
-		return err_nomem(err);
-	}
-	l.sock = a.launcher_sock = pair[0];
-	a.sock = pair[1];
-	pid = stage_clone(&a, stack, r, &l, &in_cgroup);
-	if (pid < 0) {
-		close(pair[1]);
-		code = clone_failed(pid, err);
+	if (stack) {
+		bool was_dumpable = dumpable_hold();
+
+		code = launch_on(&t, stack, err);
+		dumpable_release(was_dumpable);
+		free_stack(stack);
 	} else {
-		l.pid = (pid_t)pid;
-		l.uid = identity_uid(r->id, l.pid);
-		l.gid = identity_gid(r->id, l.pid);
-		code = run_stages(r, &a, &l, pair[1], failed_op, in_cgroup, err);
+		close(pair[1]);
+		code = err_nomem(err);
 	}
-	if (code != 0) {
-		live_kill(&l);
-		live_reap(&l, -1); /* before the stack goes: the child runs on it */
-		live_close(&l);
-	}
+	if (code != 0)
+		live_close(&t.live);
 	if (code >= 0)
-		*out = l;
-	if (dumpable == 1)
-		prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
-	free_stack(stack);
+		*out = t.live;
+	*failed_op = t.failed_op;
 	return code;
 }
 

@@ -27,7 +27,22 @@ static bool is_ready(int fd, short events)
 	return poll(&pfd, 1, 0) > 0;
 }
 
-static int prepare_end(int fd, bool shared, bool *is_file)
+/* Regular files and devices like /dev/null: epoll refuses them, they never block. */
+static bool is_always_ready(int epoll, int fd, const struct stat *st)
+{
+	struct epoll_event ev = { 0 };
+
+	if (S_ISREG(st->st_mode))
+		return true;
+	if (!S_ISCHR(st->st_mode))
+		return false;
+	if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &ev) < 0)
+		return errno == EPERM;
+	epoll_ctl(epoll, EPOLL_CTL_DEL, fd, NULL);
+	return false;
+}
+
+static int prepare_end(int epoll, int fd, bool shared, bool *is_file)
 {
 	struct stat st;
 
@@ -35,19 +50,20 @@ static int prepare_end(int fd, bool shared, bool *is_file)
 		return 0;
 	if (fstat(fd, &st) < 0)
 		return -1;
-	*is_file = S_ISREG(st.st_mode);
+	*is_file = is_always_ready(epoll, fd, &st);
 	return shared || *is_file ? 0 : fd_nonblocking(fd);
 }
 
-int pump_open(struct pump *p, int epoll, int src, bool src_shared, int dst, bool dst_shared,
+int pump_open(struct pump *p, int epoll, struct pump_end src, struct pump_end dst,
 	      struct nsbox_error *err)
 {
-	struct pump new = { .epoll = epoll, .src = src, .dst = dst, .limit = UINT64_MAX,
-			    .src_shared = src_shared, .dst_shared = dst_shared };
+	struct pump new = { .epoll = epoll, .src = src.fd, .dst = dst.fd, .limit = UINT64_MAX,
+			    .src_shared = src.shared, .dst_shared = dst.shared,
+			    .is_capture = dst.fd < 0 };
 
 	*p = new;
-	if (src < 0 || prepare_end(src, src_shared, &p->src_files) < 0 ||
-	    prepare_end(dst, dst_shared, &p->dst_files) < 0) {
+	if (src.fd < 0 || prepare_end(epoll, src.fd, src.shared, &p->src_files) < 0 ||
+	    prepare_end(epoll, dst.fd, dst.shared, &p->dst_files) < 0) {
 		int code = err_sys(err, "prepare a stream");
 
 		pump_close(p);
@@ -71,26 +87,26 @@ void pump_close(struct pump *p)
 
 /* --------------------------------------------------------------------- epoll -- */
 
-static void set_interest(struct pump *p, int fd, bool *is_in, bool *files, uint32_t events)
+static void set_interest(struct pump *p, int fd, bool *is_in, bool files, uint32_t events)
 {
 	struct epoll_event ev = { .events = events, .data.ptr = p };
 
-	if (fd < 0 || *files || *is_in == (events != 0))
+	if (fd < 0 || files || *is_in == (events != 0))
 		return;
 	if (!events) {
 		epoll_ctl(p->epoll, EPOLL_CTL_DEL, fd, NULL);
 		*is_in = false;
 	} else if (epoll_ctl(p->epoll, EPOLL_CTL_ADD, fd, &ev) == 0) {
 		*is_in = true;
-	} else if (errno == EPERM) {
-		*files = true;
+	} else {
+		p->error = errno; /* nothing would ever wake this stream */
 	}
 }
 
 static void wait_for(struct pump *p, bool source)
 {
-	set_interest(p, p->src, &p->src_in, &p->src_files, source ? EPOLLIN : 0);
-	set_interest(p, p->dst, &p->dst_in, &p->dst_files, source ? 0 : EPOLLOUT);
+	set_interest(p, p->src, &p->src_in, p->src_files, source ? EPOLLIN : 0);
+	set_interest(p, p->dst, &p->dst_in, p->dst_files, source ? 0 : EPOLLOUT);
 }
 
 /* ------------------------------------------------------------------- writing -- */
@@ -167,8 +183,10 @@ static enum step read_some(struct pump *p)
 {
 	ssize_t n;
 
-	if (!p->room && !(p->room = malloc(PUMP_ROOM)))
+	if (!p->room && !(p->room = malloc(PUMP_ROOM))) {
+		p->error = ENOMEM;
 		return STEP_OVER;
+	}
 	if (p->src_shared && !p->src_files && !is_ready(p->src, POLLIN))
 		return STEP_WAIT_SRC;
 	n = read(p->src, p->room, PUMP_ROOM);
@@ -194,20 +212,32 @@ static enum step step_rounds(struct pump *p)
 	return s;
 }
 
+void pump_start(struct pump *p)
+{
+	if (p->src_files)
+		pump_step(p);
+	else
+		wait_for(p, true);
+}
+
 void pump_step(struct pump *p)
 {
 	enum step s;
+	bool source;
 
 	if (p->over)
 		return;
 	s = step_rounds(p);
-	/* Still going: the next wake-up comes at once, from whichever side is due. */
-	if (s == STEP_ON)
-		s = p->at < p->len ? STEP_WAIT_DST : STEP_WAIT_SRC;
-	if (s == STEP_OVER)
+	if (s == STEP_OVER) {
 		pump_close(p); /* closing our end is what tells the other side */
-	else
-		wait_for(p, s == STEP_WAIT_SRC);
+		return;
+	}
+	/* Still going: the next wake-up comes at once, from the side that is due; from the
+	 * other one when that side is always ready and so never wakes anybody. */
+	source = s == STEP_ON ? p->at >= p->len : s == STEP_WAIT_SRC;
+	wait_for(p, source ? !p->src_files : p->dst_files);
+	if (p->error)
+		pump_close(p);
 }
 
 bool pump_drain(struct pump *p)

@@ -26,13 +26,22 @@ struct pump {
 				   non-blocking, so it is polled before each use */
 	bool src_files, dst_files; /* epoll refuses it (a regular file): always ready */
 	bool src_in, dst_in;	/* is registered with epoll */
+	bool is_capture;	/* was opened without a dst; stays true after the end */
 	int error;		/* errno of a write that failed; EPIPE is no failure */
 	bool over;		/* nothing more will come or go */
 };
 
-/* Takes src and dst over (also on failure). shared: see above. */
-int pump_open(struct pump *p, int epoll, int src, bool src_shared, int dst, bool dst_shared,
+struct pump_end {
+	int fd;
+	bool shared;	/* a description of the caller's, see above */
+};
+
+/* Takes both ends over (also on failure). dst.fd -1: into the capture. */
+int pump_open(struct pump *p, int epoll, struct pump_end src, struct pump_end dst,
 	      struct nsbox_error *err);
+
+/* Wait for the source. (Nothing was written yet, most likely.) */
+void pump_start(struct pump *p);
 
 /* Move what can be moved now, then wait for the side that is not ready. */
 void pump_step(struct pump *p);

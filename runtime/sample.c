@@ -19,11 +19,14 @@
 #include <limits.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum {
 	STAT_TEXT = 1024,	/* one line of numbers; comm is 16 bytes at most */
 	ROLLUP_TEXT = 2048,
 	PIDS_MAX = 8192,	/* one walk looks at no more, whatever is asked */
+	MEMFDS_MAX = 256,	/* memory files counted in one walk */
+	FDS_MAX = 4096,		/* descriptors looked at in one walk */
 };
 
 /* Fields of /proc/<pid>/stat, counted from the one behind comm: proc(5). */
@@ -48,6 +51,10 @@ struct walk {
 	struct process *queue;
 	size_t n, max;
 	bool complete;
+	/* Memory files (memfd_create) that nobody maps are in no process's Pss. */
+	ino_t memfds[MEMFDS_MAX];
+	size_t memfd_count, fds_seen;
+	uint64_t memfd_bytes, shmem_bytes;
 };
 
 struct pid_stat {
@@ -63,7 +70,7 @@ struct proc_path {
 
 static struct proc_path path_of(pid_t pid, const char *name)
 {
-	struct proc_path p;
+	struct proc_path p = { "" };
 	char *to = decimal_put(p.text, (uint64_t)pid);
 
 	*to++ = '/';
@@ -151,6 +158,8 @@ static int read_stat(int proc_fd, pid_t pid, struct pid_stat *out)
 	return 0;
 }
 
+static DIR *open_folder(int proc_fd, const char *path);
+
 /* Resident minus shared, for a kernel or a process that hides its rollup. */
 static int read_statm(int proc_fd, pid_t pid, uint64_t *bytes)
 {
@@ -170,19 +179,58 @@ static int read_statm(int proc_fd, pid_t pid, uint64_t *bytes)
 	return 0;
 }
 
-static int read_memory(int proc_fd, pid_t pid, uint64_t *bytes)
+static uint64_t rollup_bytes(char *text, const char *name)
+{
+	char *at = strstr(text, name);
+
+	if (!at)
+		return 0;
+	at += strlen(name);
+	return number_of(next_word(&at)) * 1024;
+}
+
+static int read_memory(struct walk *w, pid_t pid, uint64_t *bytes)
 {
 	struct proc_path path = path_of(pid, "smaps_rollup");
-	char text[ROLLUP_TEXT], *at;
+	char text[ROLLUP_TEXT];
 
-	if (read_start(proc_fd, path.text, text, sizeof(text)) <= 0)
-		return read_statm(proc_fd, pid, bytes);
-	at = strstr(text, "\nPss:");
-	if (!at)
-		return read_statm(proc_fd, pid, bytes);
-	at += strlen("\nPss:");
-	*bytes = number_of(next_word(&at)) * 1024;
+	if (read_start(w->proc_fd, path.text, text, sizeof(text)) <= 0 || !strstr(text, "\nPss:"))
+		return read_statm(w->proc_fd, pid, bytes);
+	/* next_word() cuts the text: the later line first. */
+	w->shmem_bytes += rollup_bytes(text, "\nPss_Shmem:");
+	*bytes = rollup_bytes(text, "\nPss:");
 	return 0;
+}
+
+/* A memory file is one inode, however many descriptors lead to it. */
+static void count_memfd(struct walk *w, int dir, const char *name)
+{
+	struct stat st;
+
+	if (w->memfd_count == MEMFDS_MAX || fstatat(dir, name, &st, 0) < 0)
+		return;
+	for (size_t i = 0; i < w->memfd_count; i++)
+		if (w->memfds[i] == st.st_ino)
+			return;
+	w->memfds[w->memfd_count++] = st.st_ino;
+	w->memfd_bytes += (uint64_t)st.st_blocks * 512;
+}
+
+/* Where the descriptors may not be read (init hides them) there is nothing to count. */
+static void read_memfds(struct walk *w, pid_t pid)
+{
+	struct proc_path path = path_of(pid, "fd");
+	owned_dir DIR *dir = open_folder(w->proc_fd, path.text);
+	const struct dirent *e;
+
+	while (dir && w->fds_seen < FDS_MAX && (e = readdir(dir))) {
+		char target[16];
+		ssize_t n = readlinkat(dirfd(dir), e->d_name, target, sizeof(target));
+
+		w->fds_seen++;
+		if (n > 7 && memcmp(target, "/memfd:", 7) == 0)
+			count_memfd(w, dirfd(dir), e->d_name);
+	}
 }
 
 static bool is_known(const struct walk *w, pid_t pid)
@@ -345,8 +393,10 @@ static void count(struct walk *w, size_t at, struct sample *out, bool with_child
 		w->complete = false;
 	if (with_children && s.threads > 1)
 		read_all_threads(w, p.pid);
-	if (s.state != 'Z' && read_memory(w->proc_fd, p.pid, &bytes) < 0)
+	if (s.state != 'Z' && read_memory(w, p.pid, &bytes) < 0)
 		w->complete = false;
+	if (s.state != 'Z')
+		read_memfds(w, p.pid);
 	out->memory_bytes += bytes;
 	out->cpu_us += s.ticks * (1000000 / hz);
 	out->processes++;
@@ -380,6 +430,9 @@ int sample_take(struct sample *out, int proc_fd, pid_t init_pid, uint64_t max_pi
 		count(&w, at, &sum, with_children);
 	if (!sum.processes)
 		return -1;
+	/* What is mapped of them is in Pss already. */
+	if (w.memfd_bytes > w.shmem_bytes)
+		sum.memory_bytes += w.memfd_bytes - w.shmem_bytes;
 	sum.complete = w.complete;
 	*out = sum;
 	return 0;

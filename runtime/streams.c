@@ -9,7 +9,9 @@
 
 #include "base/cleanup.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int copy_of(int fd)
@@ -17,35 +19,55 @@ static int copy_of(int fd)
 	return fcntl(fd, F_DUPFD_CLOEXEC, 3);
 }
 
-static int bad_fd(struct nsbox_error *err, int i)
+static int bad_fd(struct nsbox_error *err, int i, int os_errno)
 {
 	static const char *const names[] = { "in_fd", "out_fd", "err_fd" };
 
-	return err_sys(err, "use %s of the run", names[i]);
+	return err_errno(err, NSBOX_E_USAGE, os_errno, "use %s of the run", names[i]);
+}
+
+/*
+ * Known before anything runs: whether the descriptor can do what is asked of it. A
+ * folder (or any place) is refused: openat("..") of it leads out of the box.
+ */
+static int check_fd(int i, int mode, int fd, struct nsbox_error *err)
+{
+	int flags, useless = i == 0 ? O_WRONLY : O_RDONLY;
+	struct stat st;
+
+	if (mode != NSBOX_IO_FD && mode != NSBOX_IO_RELAY)
+		return 0;
+	flags = fcntl(fd, F_GETFL);
+	if (flags < 0 || fstat(fd, &st) < 0)
+		return bad_fd(err, i, errno);
+	if (S_ISDIR(st.st_mode))
+		return bad_fd(err, i, EISDIR);
+	if ((flags & O_PATH) || (mode == NSBOX_IO_RELAY && (flags & O_ACCMODE) == useless))
+		return bad_fd(err, i, EBADF);
+	return 0;
 }
 
 /* A pipe whose far end the child gets; ours goes to pump i. */
 static int connect_pipe(struct streams *s, struct watch *w, int i, int caller_fd,
 			struct nsbox_error *err)
 {
-	int ends[2], mine, theirs, other = -1, r;
+	struct pump_end caller = { -1, true }, box = { -1, false };
+	int ends[2], r;
 
 	if (caller_fd >= 0) {
-		other = copy_of(caller_fd);
-		if (other < 0)
-			return bad_fd(err, i);
+		caller.fd = copy_of(caller_fd);
+		if (caller.fd < 0)
+			return err_sys(err, "copy a descriptor of the run");
 	}
 	if (pipe2(ends, O_CLOEXEC) < 0) {
-		if (other >= 0)
-			close(other);
+		if (caller.fd >= 0)
+			close(caller.fd);
 		return err_sys(err, "make a pipe");
 	}
-	theirs = i == 0 ? ends[0] : ends[1];
-	mine = i == 0 ? ends[1] : ends[0];
-	s->child[i] = theirs;
+	s->child[i] = i == 0 ? ends[0] : ends[1];
 	s->child_owned[i] = true;
-	r = i == 0 ? pump_open(&w->pumps[i], w->epoll, other, true, mine, false, err)
-		   : pump_open(&w->pumps[i], w->epoll, mine, false, other, true, err);
+	box.fd = i == 0 ? ends[1] : ends[0];
+	r = pump_open(&w->pumps[i], w->epoll, i == 0 ? caller : box, i == 0 ? box : caller, err);
 	w->pump_used[i] = r >= 0;
 	return r;
 }
@@ -57,8 +79,6 @@ static int connect_one(struct streams *s, struct watch *w, int i, int mode, int 
 	case NSBOX_IO_NULL:
 		return 0;
 	case NSBOX_IO_FD:
-		if (fcntl(fd, F_GETFD) < 0)
-			return bad_fd(err, i);
 		s->child[i] = fd;
 		return 0;
 	case NSBOX_IO_RELAY:
@@ -80,8 +100,10 @@ int streams_open(struct streams *s, struct watch *w, const struct nsbox_run *run
 	*s = (struct streams){ .child = { -1, -1, -1 } };
 	capture_init(&w->out, p->limits.stdout_bytes);
 	capture_init(&w->err, p->limits.stderr_bytes);
-	if (run->flags & NSBOX_RUN_TTY)
-		return 0; /* the child makes the pty; see streams_open_pty() */
+	for (int i = 0; i < 3 && r >= 0; i++)
+		r = check_fd(i, modes[i], fds[i], err);
+	if (r < 0 || (run->flags & NSBOX_RUN_TTY))
+		return r; /* the child makes the pty; see streams_open_pty() */
 	for (int i = 0; i < 3 && r >= 0; i++)
 		r = connect_one(s, w, i, modes[i], fds[i], err);
 	w->pumps[1].capture = &w->out;
@@ -109,19 +131,24 @@ int streams_open_pty(struct watch *w, const struct nsbox_run *run, struct nsbox_
 	int r;
 
 	in = run->in == NSBOX_IO_RELAY ? copy_of(run->in_fd) : -1;
-	out = run->out == NSBOX_IO_RELAY ? copy_of(run->out_fd) : -1;
+	if (run->out == NSBOX_IO_NULL)
+		out = open("/dev/null", O_WRONLY | O_CLOEXEC); /* read all the same: it must not stall */
+	else if (run->out == NSBOX_IO_RELAY)
+		out = copy_of(run->out_fd);
 	to = copy_of(w->live.pty); /* two numbers: epoll knows one registration for each */
 	from = copy_of(w->live.pty);
 	if (to < 0 || from < 0 || (run->in == NSBOX_IO_RELAY && in < 0) ||
-	    (run->out == NSBOX_IO_RELAY && out < 0))
+	    (run->out != NSBOX_IO_CAPTURE && out < 0))
 		return err_sys(err, "connect the pty");
 	if (in >= 0) {
-		r = pump_open(&w->pumps[0], w->epoll, take_fd(in), true, take_fd(to), false, err);
+		r = pump_open(&w->pumps[0], w->epoll, (struct pump_end){ take_fd(in), true },
+			      (struct pump_end){ take_fd(to), false }, err);
 		w->pump_used[0] = r >= 0;
 		if (r < 0)
 			return r;
 	}
-	r = pump_open(&w->pumps[1], w->epoll, take_fd(from), false, take_fd(out), true, err);
+	r = pump_open(&w->pumps[1], w->epoll, (struct pump_end){ take_fd(from), false },
+		      (struct pump_end){ take_fd(out), true }, err);
 	w->pump_used[1] = r >= 0;
 	w->pumps[1].capture = &w->out;
 	return r;

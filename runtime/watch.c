@@ -182,7 +182,7 @@ static void check_pids(struct watch *w, uint64_t tasks, uint64_t now)
 
 static void take_sample(struct watch *w, uint64_t now)
 {
-	owned_fd int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	owned_fd int proc = openat(AT_FDCWD, "/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	struct evidence *e = &w->evidence;
 	struct cgroup_usage use = { 0 };
 	struct sample s = { 0 };
@@ -380,7 +380,7 @@ int watch_begin(struct watch *w, uint64_t timeout_us, struct nsbox_error *err)
 	}
 	for (int i = 0; i < 3; i++)
 		if (w->pump_used[i])
-			pump_step(&w->pumps[i]);
+			pump_start(&w->pumps[i]);
 	arm_timer(w);
 	return 0;
 }

@@ -9,9 +9,9 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "harness"))
-from box import AS, NSBOX, SCRATCH, environ, nsbox, own_mounts, run  # noqa: E402
+from box import AS, NSBOX, SCRATCH, environ, has_writable_binds, nsbox, own_mounts, run  # noqa: E402
 from host import Snapshot, become_reaper  # noqa: E402
-from tap import run_tests  # noqa: E402
+from tap import needs, run_tests  # noqa: E402
 
 PLACE = os.path.join(SCRATCH, "bad")
 MARK = os.path.join(PLACE, "w", "ran")
@@ -106,6 +106,7 @@ def refused(tap, argv, what, word, host, **how):
     tap.equal(host.differences(0.5), [], f"{what}: nothing is left")
 
 
+@needs(has_writable_binds, "idmapped mounts for root of this user namespace")
 def the_control_runs(tap):
     prepare()
     ran = nsbox("run", "--rw", f"{PLACE}/w:/w", "--", "touch", "/w/ran")
@@ -115,6 +116,7 @@ def the_control_runs(tap):
         os.unlink(MARK)
 
 
+@needs(has_writable_binds, "idmapped mounts for root of this user namespace")
 def each_bad_input_is_refused(tap):
     prepare()
     host = Snapshot()
@@ -132,6 +134,7 @@ def no_command_and_no_verb(tap):
     refused(tap, (), "no verb", "", host)
 
 
+@needs(has_writable_binds, "idmapped mounts for root of this user namespace")
 def too_large(tap):
     host = Snapshot()
     prepare()

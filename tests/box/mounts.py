@@ -6,9 +6,9 @@ import shutil
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "harness"))
-from box import AS, SCRATCH, box, nsbox, run  # noqa: E402
+from box import AS, SCRATCH, box, has_writable_binds, nsbox, run  # noqa: E402
 from host import become_reaper, leftovers  # noqa: E402
-from tap import run_tests  # noqa: E402
+from tap import needs, run_tests  # noqa: E402
 
 
 def folder(name, files=()):
@@ -43,6 +43,7 @@ def read_only_binds(tap):
     tap.equal(ran["stdout"], "a\n", "DEST may be deep", ran)
 
 
+@needs(has_writable_binds, "idmapped mounts for root of this user namespace")
 def writable_binds(tap):
     place = folder("rw", ("a",))
     ran = sh(["--rw", f"{place}:/data"], "echo new > /data/new; mkdir /data/d; echo x >> /data/a; "
@@ -81,6 +82,7 @@ def tmpfs_mounts(tap):
     tap.equal(ran["stdout"], "", "and is empty in the next box", ran)
 
 
+@needs(has_writable_binds, "idmapped mounts for root of this user namespace")
 def working_folder(tap):
     place = folder("cwd", ("a", "d/b"))
     other = folder("other")

@@ -13,9 +13,9 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "harness"))
 from box import (ATTACK, IN_BOX, NSBOX, SCRATCH, attack, box, boxed_attack, environ,  # noqa: E402
-                 nsbox, run)
+                 has_writable_binds, nsbox, run)
 from host import become_reaper, descendants, held_namespaces, kill_leftovers, leftovers  # noqa: E402
-from tap import run_tests  # noqa: E402
+from tap import needs, run_tests  # noqa: E402
 
 WITH_ATTACK = ("--ro", f"{ATTACK}:{IN_BOX}")
 
@@ -220,6 +220,7 @@ def send_rights(here, there, argv, fd):
     return bool(fds)
 
 
+@needs(has_writable_binds, "idmapped mounts for root of this user namespace")
 def locks_in_two_boxes(tap):
     """The lock of one box on a file that both see must not stop the other (isolate 2.6)."""
     target = "/usr/bin/env"

@@ -1,4 +1,4 @@
-# as: root user userns container noclone3
+# as: root user userns noclone3
 """The launcher runs out of something: 125 and one line, or it works; nothing is left."""
 
 import os

@@ -1,4 +1,4 @@
-# as: root user userns container noclone3
+# as: root user userns noclone3
 """Either side dies after every stage, every operation fails: nothing is left (A20)."""
 
 import os
@@ -11,7 +11,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "harness"))
-from box import NSBOX, REPO, SCRATCH, environ, run  # noqa: E402
+from box import NSBOX, REPO, SCRATCH, environ, run_to_files as run  # noqa: E402
 from host import Snapshot, become_reaper, descendants, kill_leftovers, leftovers  # noqa: E402
 from tap import run_tests  # noqa: E402
 

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import tempfile
 import time
 
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -51,9 +52,28 @@ def run(argv, stdin=b"", env=None, cwd=None, limit=60, **popen):
         out, err = proc.communicate(stdin, timeout=limit)
     except subprocess.TimeoutExpired:
         proc.kill()
-        proc.communicate()
+        proc.wait()
+        for stream in (proc.stdin, proc.stdout, proc.stderr):
+            stream.close()      # not read to the end: an orphan may hold them open
         raise AssertionError(f"still running after {limit} s: {argv}") from None
     return Ran(proc.returncode, out, err, time.monotonic() - start)
+
+
+def run_to_files(argv, env=None, limit=60, **popen):
+    """The same without pipes: an orphan that keeps its streams open delays nothing."""
+    start = time.monotonic()
+    with tempfile.TemporaryFile(dir=SCRATCH) as out, tempfile.TemporaryFile(dir=SCRATCH) as err:
+        proc = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                                env=environ(env), cwd=SCRATCH, **popen)
+        try:
+            proc.wait(timeout=limit)
+        except subprocess.TimeoutExpired:
+            proc.kill()
+            proc.wait()
+            raise AssertionError(f"still running after {limit} s: {argv}") from None
+        out.seek(0)
+        err.seek(0)
+        return Ran(proc.returncode, out.read(), err.read(), time.monotonic() - start)
 
 
 def nsbox(*args, **how):
@@ -95,6 +115,19 @@ def boxed_attack(flags, *act, **how):
     if ran["verdict"] == "exited" and ran["exit_code"] == 0:
         return ran["stdout"].strip(), ran
     return f"[{ran['verdict']} code={ran['exit_code']} signal={ran['signal']}]", ran
+
+
+def has_writable_binds():
+    """Root of a container may lack the idmapped mounts that --rw needs (a clear error then)."""
+    if AS != "container":
+        return True
+    place = os.path.join(SCRATCH, "probe-rw")
+    os.makedirs(place, exist_ok=True)
+    ran = nsbox("run", "--rw", f"{place}:/w", "--", "true")
+    refused = ran.rc == 125 and not ran.out and ran.err.count(b"\n") == 1 and b"idmap" in ran.err
+    if ran.rc != 0 and not refused:
+        raise AssertionError(f"--rw neither works nor is clearly refused\n{ran}")
+    return not refused
 
 
 def has_userns():

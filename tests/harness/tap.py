@@ -54,6 +54,14 @@ class Tap:
         sys.exit(1 if self.failed else 0)
 
 
+def needs(probe, feature):
+    """Decorator: a test that is skipped, loudly, where @probe() says no."""
+    def mark(test):
+        test.lacks = lambda: None if probe() else feature
+        return test
+    return mark
+
+
 def run_tests(tests):
     """Run functions taking a Tap. One that raises is a failure, not the end."""
     import traceback
@@ -61,6 +69,10 @@ def run_tests(tests):
     only = os.environ.get("NSBOX_TEST_ONLY", "")
     for test in tests:
         if only and only not in test.__name__:
+            continue
+        feature = getattr(test, "lacks", lambda: None)()
+        if feature:
+            tap.skip(test.__name__, feature)
             continue
         try:
             test(tap)

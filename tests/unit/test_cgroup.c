@@ -1,15 +1,14 @@
 /*
  * test_cgroup.c - where leaves are made, and their life
  *
- * Parsers and files are tried on plain folders; making, locking, killing, sweeping and
- * removing on leaves of our own below the host's cgroup2 mount, where this process may
- * write there. Nothing but such leaves is touched.
+ * Making, locking, killing, sweeping and removing are tried on leaves of our own below
+ * the host's cgroup2 mount, where this process may write there. Nothing else is touched.
+ * (test_cgroup_files.c has what plain folders can show.)
  */
 #include "base/cleanup.h"
 #include "runtime/cgroup.h"
 
 #include <fcntl.h>
-#include <ftw.h>
 #include <grp.h>
 #include <linux/sched.h>
 #include <setjmp.h>
@@ -25,249 +24,6 @@
 #include <time.h>
 
 #include <cmocka.h>
-
-/* --- reading what /proc says --------------------------------------------------- */
-
-static void mountinfo_lines_are_told_apart(void **state)
-{
-	static const struct { const char *line, *root, *point; int rw; } rows[] = {
-		{ "38 31 0:29 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw",
-		  "/", "/sys/fs/cgroup/unified", 1 },
-		{ "38 31 0:29 / /sys/fs/cgroup rw shared:9 master:1 - cgroup2 c rw", "/",
-		  "/sys/fs/cgroup", 1 },
-		{ "1 2 0:3 /docker/ab /a\\040b ro,nosuid - cgroup2 c rw", "/docker/ab", "/a b", 0 },
-		{ "1 2 0:3 / /x\\134y\\0 rw - cgroup2 c rw", "/", "/x\\y\\0", 1 },
-		{ "32 31 0:30 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu", NULL, NULL, 0 },
-		{ "32 31 0:30 / /cgroup2 rw - tmpfs cgroup2 rw", NULL, NULL, 0 },
-		{ "32 31 0:30 / /x rw cgroup2", NULL, NULL, 0 },
-		{ "32 31 0:30 /", NULL, NULL, 0 },
-		{ "", NULL, NULL, 0 },
-	};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct cgroup_mount m = { .root = "untouched" };
-		char line[256];
-
-		strcpy(line, rows[i].line);
-		if (!rows[i].root) {
-			assert_int_equal(cgroup_parse_mount(line, &m), -1);
-			assert_string_equal(m.root, "untouched");
-			continue;
-		}
-		assert_int_equal(cgroup_parse_mount(line, &m), 0);
-		assert_string_equal(m.root, rows[i].root);
-		assert_string_equal(m.point, rows[i].point);
-		assert_int_equal(m.is_writable, rows[i].rw);
-	}
-}
-
-static void a_mount_point_too_long_to_keep_is_refused(void **state)
-{
-	struct cgroup_mount m;
-	char line[600], point[400];
-
-	(void)state;
-	memset(point, 'x', sizeof(point));
-	point[255] = '\0';
-	snprintf(line, sizeof(line), "1 2 0:3 / %s rw - cgroup2 c rw", point);
-	assert_int_equal(cgroup_parse_mount(line, &m), 0);
-	point[255] = 'x';
-	point[256] = '\0';
-	snprintf(line, sizeof(line), "1 2 0:3 / %s rw - cgroup2 c rw", point);
-	assert_int_equal(cgroup_parse_mount(line, &m), -1);
-}
-
-static void the_own_cgroup_is_seen_from_the_mount(void **state)
-{
-	static const struct { const char *root, *own, *below; } rows[] = {
-		{ "/", "/", "" },
-		{ "/", "/user.slice/a.scope", "user.slice/a.scope" },
-		{ "/docker/ab", "/docker/ab", "" },
-		{ "/docker/ab", "/docker/ab/c", "c" },
-		{ "/docker/ab", "/docker/abc", NULL },
-		{ "/docker/ab", "/other", NULL },
-		{ "/", "/../other", NULL },
-		{ "/", "", NULL },
-	};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct cgroup_mount m = { .is_writable = true };
-		const char *below;
-
-		strcpy(m.root, rows[i].root);
-		below = cgroup_below_mount(&m, rows[i].own);
-		if (rows[i].below)
-			assert_string_equal(below, rows[i].below);
-		else
-			assert_null(below);
-	}
-}
-
-/* --- files of a leaf, as plain files ------------------------------------------- */
-
-struct folder {
-	char path[64];
-	int fd;
-};
-
-static void folder_new(struct folder *f)
-{
-	strcpy(f->path, "/tmp/nsbox-test-cgroup-XXXXXX");
-	assert_non_null(mkdtemp(f->path));
-	f->fd = open(f->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	assert_true(f->fd >= 0);
-}
-
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *ftw)
-{
-	(void)st;
-	(void)kind;
-	(void)ftw;
-	return remove(path);
-}
-
-static void folder_free(struct folder *f)
-{
-	close(f->fd);
-	assert_int_equal(nftw(f->path, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
-}
-
-static void put(int dirfd, const char *file, const char *text)
-{
-	owned_fd int fd = openat(dirfd, file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
-}
-
-static void a_limit_that_the_file_keeps_is_accepted(void **state)
-{
-	struct cgroup_value row = { "memory.max", "67108864", "limits.memory" };
-	struct nsbox_error err = NSBOX_ERROR_INIT;
-	struct folder f;
-
-	(void)state;
-	folder_new(&f);
-	put(f.fd, "memory.max", "");
-	assert_int_equal(cgroup_set(f.fd, &row, &err), 0);
-	assert_int_equal(err.code, 0);
-	folder_free(&f);
-}
-
-/* A plain file keeps what stood behind the new text, as a kernel that rounds would. */
-static void a_limit_that_reads_back_differently_is_an_error_with_both_values(void **state)
-{
-	struct cgroup_value row = { "memory.max", "1000001", "limits.memory" };
-	struct nsbox_error err = NSBOX_ERROR_INIT;
-	struct folder f;
-
-	(void)state;
-	folder_new(&f);
-	put(f.fd, "memory.max", "1000001999\n");
-	assert_int_equal(cgroup_set(f.fd, &row, &err), NSBOX_E_UNSUPPORTED);
-	assert_string_equal(err.message,
-			    "limits.memory: cgroup file memory.max was given 1000001 and has 1000001999");
-	assert_true(err.hint[0]);
-	folder_free(&f);
-}
-
-static void a_missing_file_is_an_error_that_names_key_and_file(void **state)
-{
-	struct cgroup_value row = { "memory.max", "1", "limits.memory" };
-	struct nsbox_error err = NSBOX_ERROR_INIT;
-	struct folder f;
-
-	(void)state;
-	folder_new(&f);
-	assert_int_equal(cgroup_set(f.fd, &row, &err), NSBOX_E_UNSUPPORTED);
-	assert_int_equal(err.os_errno, ENOENT);
-	assert_non_null(strstr(err.message, "limits.memory: write 1 to cgroup file memory.max"));
-	assert_true(err.hint[0]);
-	folder_free(&f);
-}
-
-static void usage_is_read_exactly_and_absent_files_are_not_known(void **state)
-{
-	struct cgroup c = { .fd = -1 };
-	struct cgroup_usage u;
-	struct folder f;
-
-	(void)state;
-	folder_new(&f);
-	c.fd = f.fd;
-	cgroup_read(&c, &u);
-	assert_false(u.has_cpu || u.has_memory_peak || u.has_pids_peak || u.has_oom ||
-		     u.has_pids_events);
-	put(f.fd, "cpu.stat", "usage_usec 9\nuser_usec 5\nsystem_usec 4\nuser_usec_x 7\n");
-	put(f.fd, "memory.peak", "67108864\n");
-	put(f.fd, "pids.peak", "12\n");
-	put(f.fd, "memory.events", "low 0\noom 3\noom_kill 2\noom_group_kill 1\n");
-	put(f.fd, "pids.events", "max 6\n");
-	cgroup_read(&c, &u);
-	assert_true(u.has_cpu && u.has_memory_peak && u.has_pids_peak && u.has_oom &&
-		    u.has_pids_events);
-	assert_int_equal(u.user_us, 5);
-	assert_int_equal(u.system_us, 4);
-	assert_int_equal(u.memory_peak, 67108864);
-	assert_int_equal(u.pids_peak, 12);
-	assert_int_equal(u.oom_kills, 2);
-	assert_int_equal(u.pids_max_events, 6);
-	put(f.fd, "memory.peak", "12 34\n");
-	put(f.fd, "cpu.stat", "user_usec 5\n");
-	cgroup_read(&c, &u);
-	assert_false(u.has_memory_peak);
-	assert_false(u.has_cpu);
-	folder_free(&f);
-}
-
-static void without_a_place_making_is_refused_with_the_reason(void **state)
-{
-	struct cgroup_place place = { .fd = -1, .why = "it is Sunday" };
-	struct nsbox_error err = NSBOX_ERROR_INIT;
-	struct cgroup c = { .fd = 77 };
-
-	(void)state;
-	assert_int_equal(cgroup_make(&c, &place, NULL, 0, &err), NSBOX_E_UNSUPPORTED);
-	assert_non_null(strstr(err.message, "it is Sunday"));
-	assert_int_equal(c.fd, 77); /* untouched */
-}
-
-static bool host_has_swap(void)
-{
-	char text[256] = "";
-	owned_fd int fd = open("/proc/swaps", O_RDONLY | O_CLOEXEC);
-	const char *end;
-
-	if (fd < 0 || read(fd, text, sizeof(text) - 1) < 0)
-		return false;
-	end = strchr(text, '\n');
-	return end && end[1];
-}
-
-static void no_swap_is_true_without_a_file_only_where_there_is_none(void **state)
-{
-	struct cgroup_value zero = { "memory.swap.max", "0", "limits.swap" };
-	struct cgroup_value some = { "memory.swap.max", "4096", "limits.swap" };
-	struct cgroup_place place = { .path = "a folder" };
-	struct nsbox_error err = NSBOX_ERROR_INIT;
-	struct cgroup c = { .fd = -1 };
-	struct folder f;
-
-	(void)state;
-	folder_new(&f);
-	place.fd = f.fd;
-	assert_int_equal(cgroup_make(&c, &place, &zero, 1, &err),
-			 host_has_swap() ? NSBOX_E_UNSUPPORTED : 0);
-	cgroup_destroy(&c);
-	err_clear(&err);
-	assert_int_equal(cgroup_make(&c, &place, &some, 1, &err), NSBOX_E_UNSUPPORTED);
-	assert_int_equal(err.os_errno, ENOENT);
-	folder_free(&f);
-}
-
-/* --- leaves on the host's cgroup2 mount ------------------------------------------ */
 
 static void need_place(struct cgroup_place *place)
 {
@@ -675,15 +431,6 @@ static void a_user_without_a_delegated_cgroup_is_told_why(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(mountinfo_lines_are_told_apart),
-		cmocka_unit_test(a_mount_point_too_long_to_keep_is_refused),
-		cmocka_unit_test(the_own_cgroup_is_seen_from_the_mount),
-		cmocka_unit_test(a_limit_that_the_file_keeps_is_accepted),
-		cmocka_unit_test(a_limit_that_reads_back_differently_is_an_error_with_both_values),
-		cmocka_unit_test(a_missing_file_is_an_error_that_names_key_and_file),
-		cmocka_unit_test(usage_is_read_exactly_and_absent_files_are_not_known),
-		cmocka_unit_test(without_a_place_making_is_refused_with_the_reason),
-		cmocka_unit_test(no_swap_is_true_without_a_file_only_where_there_is_none),
 		cmocka_unit_test(finding_and_closing_a_place_leaves_nothing),
 		cmocka_unit_test(looking_says_the_same_place_and_changes_nothing),
 		cmocka_unit_test(a_limit_on_a_real_leaf_holds),

@@ -149,7 +149,9 @@ static void the_defaults_are_the_decided_ones(void **state)
 	assert_false(p.enforce.degraded);
 	assert_int_equal(p.enforce.floor, FLOOR_USERSPACE);
 	assert_true(strlist_has(&p.fs.protect, ".git/hooks"));
-	assert_true(strlist_has(&p.fs.protect, ".ssh"));
+	assert_false(strlist_has(&p.fs.protect, ".ssh"));
+	assert_true(strlist_has(&p.fs.protect_home, ".ssh"));
+	assert_true(strlist_has(&p.fs.protect_home, ".cache/nsbox"));
 	assert_null(p.profile);
 	for (size_t i = 0; i < policy_key_count; i++)
 		assert_true(policy_is_preset(&p, &policy_keys[i]));

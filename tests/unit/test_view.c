@@ -44,6 +44,7 @@ static int begin(void **state)
 	if (!mkdtemp(dir) || policy_init(&policy, &err) < 0)
 		return -1;
 	strlist_free(&policy.fs.protect);
+	strlist_free(&policy.fs.protect_home);
 	request = (struct view_request){
 		.policy = &policy, .caller_cwd = "/", .owner_uid = geteuid(),
 		.owner_gid = getegid(), .stage = 6,
@@ -792,6 +793,51 @@ static void a_socket_in_a_protected_folder_stays_masked(void **state)
 	close(s);
 }
 
+static void a_read_only_bind_inside_a_protected_name_is_not_lifted(void **state)
+{
+	(void)state;
+	shell("mkdir -p w/.git/hooks w/.git/objects");
+	add(&policy.fs.protect, ".git/hooks");
+	add(&policy.fs.write, "%s", in("w"));
+	add(&policy.fs.read, "%s", in("w/.git/objects"));
+	must_build();
+	assert_true(comes_before(find(OP_BIND, in("w/.git")), find(OP_BIND, in("w/.git/objects"))));
+}
+
+static void a_folder_bound_again_keeps_what_the_outer_one_protects(void **state)
+{
+	(void)state;
+	shell("mkdir -p w/.git/hooks");
+	add(&policy.fs.protect, ".git/hooks");
+	add(&policy.fs.write, "%s:/a", in("w"));
+	add(&policy.fs.write, "%s:/b", in("w/.git"));
+	must_build();
+	assert_int_equal(find(OP_BIND, "/a/.git/hooks")->flags & OP_RDONLY, OP_RDONLY);
+	assert_int_equal(find(OP_BIND, "/b/hooks")->flags & OP_RDONLY, OP_RDONLY);
+	assert_int_equal(find(OP_BIND, "/b")->flags & OP_RDONLY, 0);
+}
+
+static void names_of_the_home_cost_a_project_nothing(void **state)
+{
+	(void)state;
+	shell("mkdir -p home/project home/.cache/nsbox");
+	setenv("HOME", in("home"), 1);
+	add(&policy.fs.protect_home, ".bashrc");
+	add(&policy.fs.protect_home, ".cache/nsbox");
+	request.look_only = true;
+	add(&policy.fs.write, "%s:/p", in("home/project"));
+	must_build();
+	assert_null(find(OP_MASK, "/p/.bashrc"));
+	assert_null(find(OP_MASK, "/p/.cache"));
+	add(&policy.fs.write, "%s:/h", in("home"));
+	must_build();
+	assert_non_null(find(OP_MASK, "/h/.bashrc"));
+	assert_int_equal(find(OP_BIND, "/h/.cache/nsbox")->flags & OP_RDONLY, OP_RDONLY);
+	add(&policy.fs.write, "%s:/n", in("home/.cache/nsbox"));
+	assert_int_equal(build(), NSBOX_E_POLICY);
+	assert_non_null(strstr(err.message, "fs.protect_home"));
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, begin, finish)
 
 int main(void)
@@ -827,6 +873,9 @@ int main(void)
 		CASE(the_working_folder_is_asked_for_or_the_callers_or_workspace),
 		CASE(a_dry_run_makes_no_placeholder),
 		CASE(a_socket_in_a_protected_folder_stays_masked),
+		CASE(a_read_only_bind_inside_a_protected_name_is_not_lifted),
+		CASE(a_folder_bound_again_keeps_what_the_outer_one_protects),
+		CASE(names_of_the_home_cost_a_project_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

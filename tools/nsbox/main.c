@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* nsbox: the command. Finds the verb, parses its flags, hands over. */
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 
 #include "tools/nsbox/code.h"
@@ -112,6 +113,16 @@ static int fill_holes(void)
 	return 0;
 }
 
+/* Under ulimit -f a write past the limit is then EFBIG, an error that can be told. */
+static void block_file_size_signal(void)
+{
+	sigset_t only;
+
+	sigemptyset(&only);
+	sigaddset(&only, SIGXFSZ);
+	sigprocmask(SIG_BLOCK, &only, NULL);
+}
+
 /* "policy show" of "policy" "show"; the words that the verb took. */
 static int verb_words(char *name, size_t size, int argc, char *const *argv)
 {
@@ -136,6 +147,7 @@ int main(int argc, char **argv)
 
 	if (fill_holes() < 0)
 		return STATUS_NSBOX;
+	block_file_size_signal();
 	if (argc < 2) {
 		say("no verb given; 'nsbox help' lists them");
 		return STATUS_NSBOX;
