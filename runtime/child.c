@@ -27,6 +27,9 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#ifdef NSBOX_FAULTS
+#include <time.h>
+#endif
 
 typedef long (*runner)(struct child_args *a, const struct op *op);
 
@@ -194,6 +197,7 @@ void child_main(void *args)
 	 * is no EOF. */
 	close_fd(a->parent_sock);
 #ifdef NSBOX_FAULTS
+	/* Late on purpose: the launcher is dead before anything is asked for. */
 	if (a->fault_action == FAULT_KILL_PARENT && a->fault_stage == STAGE_clone)
 		sys(ppoll, 0, 0, &(struct timespec){ .tv_nsec = 100000000 }, 0, 0);
 #endif
