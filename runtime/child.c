@@ -27,6 +27,9 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#ifdef NSBOX_FAULTS
+#include <time.h>
+#endif
 
 typedef long (*runner)(struct child_args *a, const struct op *op);
 

@@ -104,8 +104,10 @@ static int act(const struct verb *v, int argc, char *const *argv)
  */
 static int fill_holes(void)
 {
+	const int flags = O_RDWR; /* no CLOEXEC: these three are there for a child too */
+
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", flags) != fd)
 			return -1;
 	return 0;
 }
