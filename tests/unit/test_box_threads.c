@@ -198,7 +198,6 @@ static void a_kill_during_the_start_is_not_lost(void **state)
 
 struct starter {
 	struct nsbox_box *box;
-	atomic_int phase; /* 1: about to start, 2: over */
 	uint64_t took_ms;
 	int verdict;
 };
@@ -212,12 +211,10 @@ static void *start_and_tell(void *arg)
 	uint64_t from = monotonic_ms();
 
 	s->verdict = -1;
-	s->phase = 1;
 	if (nsbox_box_run(s->box, &run, &r, NULL) == 0)
 		s->verdict = (int)nsbox_result_verdict(r);
 	s->took_ms = monotonic_ms() - from;
 	nsbox_result_free(r);
-	s->phase = 2;
 	return NULL;
 }
 
@@ -230,12 +227,14 @@ static void a_single_early_kill_is_enough(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 20; i++) {
 		struct starter s = { .box = box };
+		int next = fcntl(2, F_DUPFD_CLOEXEC, 0);
 		pthread_t thread;
 
+		close(next); /* the number that the run's first descriptor will get */
 		assert_int_equal(pthread_create(&thread, NULL, start_and_tell, &s), 0);
-		while (s.phase == 0)
+		while (fcntl(next, F_GETFD) < 0)
 			sched_yield();
-		usleep(300 + 100 * i);
+		usleep(100 * i);
 		nsbox_box_kill(box);
 		assert_int_equal(pthread_join(thread, NULL), 0);
 		assert_int_equal(s.verdict, NSBOX_SIGNALED);
