@@ -77,7 +77,9 @@ static const struct {
 	int resource;
 	uint64_t value;
 } fixed[] = {
-	{ RLIMIT_CORE, 0 },		/* a core would go to the host's core_pattern */
+	/* 0 stops cores in files only; 1 is the one value at which the kernel does not
+	 * start the host's handler (core_pattern "|...") either: core(5) */
+	{ RLIMIT_CORE, 1 },
 	{ RLIMIT_MEMLOCK, 64 << 10 },	/* pinned pages cannot be reclaimed */
 	{ RLIMIT_MSGQUEUE, 800 << 10 },	/* kernel memory that no mount bounds */
 	{ RLIMIT_SIGPENDING, 1024 },	/* queued signals and timers: kernel memory */

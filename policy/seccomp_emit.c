@@ -31,7 +31,6 @@
 
 #define OFFSET_NR offsetof(struct seccomp_data, nr)
 #define OFFSET_ARCH offsetof(struct seccomp_data, arch)
-#define OFFSET_ARG_LOW(n) (offsetof(struct seccomp_data, args) + 8u * (n))
 
 /* first, first + 1, ... up to the next range. */
 struct range {
@@ -99,12 +98,20 @@ static uint32_t before(struct assembler *a, uint16_t code, uint32_t k, uint32_t 
 
 static uint32_t place_of(struct assembler *a, uint16_t answer);
 
-/* What the accumulator holds: the low word of an argument, perhaps masked. */
+/* What the accumulator holds: one word of an argument, perhaps masked. */
 struct held {
 	bool is_known;
 	uint8_t arg;
 	uint32_t mask;
 };
+
+/* Little endian: the low word of an argument comes first. */
+static uint32_t offset_of(uint8_t arg)
+{
+	uint32_t low = (uint32_t)offsetof(struct seccomp_data, args) + 8u * (arg & 0x7fu);
+
+	return arg & ARG_HIGH ? low + 4 : low;
+}
 
 static struct held held_after(const struct seccomp_test *t)
 {
@@ -141,7 +148,7 @@ static uint32_t emit_test(struct assembler *a, const struct seccomp_test *t,
 	if (t->mask && !is_masked)
 		at = before(a, BPF_ALU | BPF_AND | BPF_K, t->mask, at);
 	if (!is_loaded)
-		at = before(a, BPF_LD | BPF_W | BPF_ABS, OFFSET_ARG_LOW(t->arg), at);
+		at = before(a, BPF_LD | BPF_W | BPF_ABS, offset_of(t->arg), at);
 	return at;
 }
 
@@ -180,6 +187,8 @@ static uint32_t return_value(uint16_t answer)
 		return SECCOMP_RET_LOG;
 	case ANSWER_KILL:
 		return SECCOMP_RET_KILL_PROCESS;
+	case ANSWER_PRETEND:
+		return SECCOMP_RET_ERRNO;
 	}
 	return SECCOMP_RET_ERRNO | (answer & SECCOMP_RET_DATA);
 }

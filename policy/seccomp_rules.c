@@ -20,6 +20,7 @@
 #include <netinet/in.h>
 #include <sched.h>
 #include <sys/personality.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -87,7 +88,7 @@ const struct seccomp_group seccomp_groups[] = {
 	  "sched_getscheduler sched_setscheduler sched_getattr sched_setattr "
 	  "sched_get_priority_max sched_get_priority_min sched_rr_get_interval "
 	  "getpriority setpriority ioprio_get ioprio_set getcpu "
-	  "getrlimit setrlimit prlimit64 getrusage times sysinfo uname",
+	  "getrlimit getrusage times sysinfo uname",
 	  ALLOW, false, "starts, ends and schedules the box's own processes" },
 
 	/* PR_SET_SPECULATION_CTRL weakens only the task that asks, and PR_SET_MM
@@ -146,6 +147,14 @@ const struct seccomp_group seccomp_groups[] = {
 	  "may only ask, or set the plain Linux personality" },
 	{ "seccomp", CHECK_SECCOMP, true,
 	  "may add filters, but not become the supervisor of one" },
+
+	/* A host that pipes cores starts its handler, as root and outside of the box, for
+	 * every crash, whatever the limit is, unless it is 1: core(5). Programs that want
+	 * no core either, and set 0, must not fail. */
+	{ "setrlimit", CHECK_SETRLIMIT, true,
+	  "could have the host's core dump handler started by a crash" },
+	{ "prlimit64", CHECK_PRLIMIT, true,
+	  "could have the host's core dump handler started by a crash" },
 
 	/* A setuid file left in a shared folder carries the rights of the caller to
 	 * whoever runs it, outside of the box. Every call that takes a mode is here. */
@@ -331,6 +340,15 @@ static const struct seccomp_clause mknod_2_clauses[] = {
 	{ { EQ_MASKED(2, S_IFMT, S_IFBLK) }, EPERM },
 };
 
+static const struct seccomp_clause setrlimit_clauses[] = {
+	{ { EQ(0, RLIMIT_CORE) }, ANSWER_PRETEND },
+};
+/* Only to ask is allowed: the new limit is NULL. */
+static const struct seccomp_clause prlimit_clauses[] = {
+	{ { EQ(1, RLIMIT_CORE), NE(2, 0) }, ANSWER_PRETEND },
+	{ { EQ(1, RLIMIT_CORE), NE(2 | ARG_HIGH, 0) }, ANSWER_PRETEND },
+};
+
 #define CHECK(id, rows, other) [id - CHECK_FIRST] = { rows, ARRAY_SIZE(rows), other }
 #define CHECK_N(id, rows, n, other) [id - CHECK_FIRST] = { rows, n, other }
 
@@ -353,6 +371,8 @@ static const struct seccomp_check checks[CHECK_END - CHECK_FIRST] = {
 	CHECK(CHECK_OPEN_2, open_2_clauses, ALLOW),
 	CHECK(CHECK_MKNOD_1, mknod_1_clauses, ALLOW),
 	CHECK(CHECK_MKNOD_2, mknod_2_clauses, ALLOW),
+	CHECK(CHECK_SETRLIMIT, setrlimit_clauses, ALLOW),
+	CHECK(CHECK_PRLIMIT, prlimit_clauses, ALLOW),
 };
 
 const struct seccomp_check *seccomp_check_of(uint16_t answer)

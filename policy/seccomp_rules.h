@@ -28,6 +28,7 @@ enum {
 	ANSWER_KILL = 0,
 	ANSWER_ALLOW = 0x1000,
 	ANSWER_LOG,		/* allowed, and the kernel logs it (level audit) */
+	ANSWER_PRETEND,		/* success, and nothing is done */
 	CHECK_CLONE = 0x2000,
 	CHECK_UNSHARE,
 	CHECK_THREAD,		/* clone of the second filter: threads only */
@@ -46,6 +47,8 @@ enum {
 	CHECK_OPEN_2,
 	CHECK_MKNOD_1,		/* mode and type in argument 1 */
 	CHECK_MKNOD_2,
+	CHECK_SETRLIMIT,
+	CHECK_PRLIMIT,
 	CHECK_END
 };
 #define CHECK_FIRST CHECK_CLONE
@@ -84,10 +87,11 @@ extern const char seccomp_undeniable[];
  * reads of every argument tested here: ioctl's cmd, socket's family and the flags
  * of open are ints, modes are umode_t, clone takes lower_32_bits() of its flags,
  * and unshare refuses any high bit by itself. Comparing 64 bits instead would let
- * TIOCSTI | 1 << 32 through. A pointer is never tested: another thread can change
- * what it points to after the check.
+ * TIOCSTI | 1 << 32 through. What a pointer points to is never tested: another thread
+ * can change it after the check. Whether it is NULL takes both halves (ARG_HIGH).
  */
 enum { TEST_END, TEST_EQ, TEST_NE, TEST_ANY_BIT };
+enum { ARG_HIGH = 0x80 };	/* | arg: the high 32 bits of it */
 
 struct seccomp_test {
 	uint8_t op, arg;

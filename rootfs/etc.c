@@ -15,7 +15,9 @@
 #include "base/fd.h"
 #include "rootfs/paths.h"
 
-enum { CONTENT_MAX = 64 * 1024 };
+/* What a copy costs grows with its size (read, plan, write, pages of the root): beyond one
+ * page a mount is cheaper, and the box holds no memory for it. */
+enum { CONTENT_MAX = 4096 };
 
 /* ------------------------------------------------------------ our own -- */
 
@@ -36,7 +38,7 @@ static const struct {
 /* ---------------------------------------------------------- the host's -- */
 
 enum etc_kind {
-	ETC_FILE,	/* its content, copied: cheaper than a mount */
+	ETC_FILE,	/* its content, copied; bound where it is large */
 	ETC_FOLDER,	/* bound read-only */
 	ETC_LINK,	/* the link itself when it leads into /usr, else the content */
 };

@@ -52,6 +52,18 @@ static const char *home_of(char *line, uid_t uid)
 	return id && num_uint(id, 0, UINT32_MAX, &n) == 0 && n == uid ? home : NULL;
 }
 
+/* As given and, where a link is in it, as it really is. */
+static int add_folder(struct strlist *out, const char *dir)
+{
+	char real[PATH_MAX];
+
+	if (!dir || dir[0] != '/')
+		return 0;
+	if (!strlist_has(out, dir) && strlist_add(out, dir) < 0)
+		return -1;
+	return !realpath(dir, real) || strlist_has(out, real) ? 0 : strlist_add(out, real);
+}
+
 /*
  * "sudo -E" leaves HOME with somebody else's, so the account's own counts as well. An
  * account that the file does not have (a directory service) has its HOME only.
@@ -69,8 +81,8 @@ static int add_account_home(struct strlist *homes)
 			if (*next)
 				*next++ = '\0';
 			home = home_of(line, geteuid());
-			if (home && home[0] == '/' && !strlist_has(homes, home)) {
-				rc = strlist_add(homes, home);
+			if (home) {
+				rc = add_folder(homes, home);
 				break;
 			}
 		}
@@ -78,13 +90,26 @@ static int add_account_home(struct strlist *homes)
 	return rc;
 }
 
-static int find_homes(struct strlist *homes)
-{
-	const char *home = getenv("HOME");
+struct folders {
+	struct strlist home, moved[ARRAY_SIZE(moved)];
+};
 
-	if (home && home[0] == '/' && strlist_add(homes, home) < 0)
-		return -1;
-	return add_account_home(homes);
+static void folders_free(struct folders *f)
+{
+	strlist_free(&f->home);
+	for (size_t i = 0; i < ARRAY_SIZE(moved); i++)
+		strlist_free(&f->moved[i]);
+}
+
+static int find_folders(struct folders *f)
+{
+	int rc = add_folder(&f->home, getenv("HOME"));
+
+	if (rc == 0)
+		rc = add_account_home(&f->home);
+	for (size_t i = 0; i < ARRAY_SIZE(moved) && rc == 0; i++)
+		rc = add_folder(&f->moved[i], getenv(moved[i].variable));
+	return rc;
 }
 
 /* ------------------------------------------------------------- paths -- */
@@ -115,49 +140,68 @@ static int add_resolved(struct strlist *out, const char *path)
 	return whole ? add_once(out, whole) : -1;
 }
 
-static int add_path(struct strlist *out, const char *dir, const char *rest)
+/* Is a part of @path from @at on a link? */
+static bool has_link(char *path, size_t at)
 {
-	owned_mem char *joined = path_join(dir, rest);
-	owned_mem char *path = joined ? path_clean(NULL, joined) : NULL;
+	bool is_link = false;
+	char target[1];
 
-	if (!path)
-		return joined && errno == EINVAL ? add_resolved(out, joined) : -1;
-	return add_once(out, path) < 0 ? -1 : add_resolved(out, path);
+	while (path[at] && !is_link) {
+		size_t end = at + 1 + strcspn(path + at + 1, "/");
+		char saved = path[end];
+
+		path[end] = '\0';
+		is_link = readlink(path, target, sizeof(target)) >= 0;
+		path[end] = saved;
+		at = end;
+	}
+	return is_link;
 }
 
-static int add_name(struct strlist *out, const struct strlist *homes, const char *name)
+static int add_below(struct strlist *out, const struct strlist *dirs, const char *rest)
 {
-	int rc = 0;
+	for (size_t i = 0; i < dirs->n; i++) {
+		owned_mem char *path = path_join(dirs->v[i], rest);
 
-	for (size_t i = 0; i < homes->n && rc == 0; i++)
-		rc = add_path(out, homes->v[i], name);
+		if (!path || add_once(out, path) < 0)
+			return -1;
+		if (has_link(path, strlen(dirs->v[i])) && add_resolved(out, path) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int add_name(struct strlist *out, const struct folders *f, const char *name)
+{
+	int rc = add_below(out, &f->home, name);
+
 	for (size_t i = 0; i < ARRAY_SIZE(moved) && rc == 0; i++) {
-		const char *dir = getenv(moved[i].variable);
 		const char *rest = path_below(name, moved[i].part);
 
-		if (rest && dir && dir[0] == '/')
-			rc = add_path(out, dir, rest);
+		if (rest)
+			rc = add_below(out, &f->moved[i], rest);
 	}
 	return rc;
 }
 
 int home_paths(struct strlist *out, const struct strlist *names, struct nsbox_error *err)
 {
-	struct strlist homes = { 0 };
-	int rc = names->n ? find_homes(&homes) : 0;
+	struct folders f = { 0 };
+	int rc = names->n ? find_folders(&f) : 0;
 
 	for (size_t i = 0; i < names->n && rc == 0; i++)
-		rc = add_name(out, &homes, names->v[i]);
-	strlist_free(&homes);
+		rc = add_name(out, &f, names->v[i]);
+	folders_free(&f);
 	return rc < 0 ? err_nomem(err) : 0;
 }
 
 /* ----------------------------------------------------------- compare -- */
 
-const char *path_through(const char *path, const struct stat *top)
+/* The same, but the first @known bytes of @path are known not to lead to @top. */
+static const char *through(const char *path, size_t known, const struct stat *top)
 {
 	char part[PATH_MAX];
-	size_t n = 0, len = strlen(path);
+	size_t n = known, len = strlen(path);
 	struct stat st;
 
 	if (len >= sizeof(part))
@@ -175,6 +219,22 @@ const char *path_through(const char *path, const struct stat *top)
 	return NULL;
 }
 
+const char *path_through(const char *path, const struct stat *top)
+{
+	return through(path, 0, top);
+}
+
+/* How much of @path is the folder that @before is in as well. */
+static size_t shared_folder(const char *path, const char *before)
+{
+	size_t n = 0, slash = 0;
+
+	for (; before[n] && path[n] == before[n]; n++)
+		if (path[n] == '/')
+			slash = n;
+	return slash;
+}
+
 static int refuse(const struct source *host, const char *path, struct nsbox_error *err)
 {
 	err_hint(err, "give a folder of its own; fs.protect_home lists what later runs on the host trust");
@@ -185,16 +245,21 @@ static int refuse(const struct source *host, const char *path, struct nsbox_erro
 int home_protect(struct strlist *names, const struct source *host, const struct strlist *paths,
 		 struct nsbox_error *err)
 {
+	const char *before = "";
+
 	for (size_t i = 0; i < paths->n; i++) {
-		const char *path = paths->v[i], *rest = path_through(path, &host->st);
+		const char *path = paths->v[i];
+		const char *rest = through(path, shared_folder(path, before), &host->st);
 		struct stat st;
 
 		if (rest && rest[0]) {
 			if (add_once(names, rest) < 0)
 				return err_nomem(err);
-		} else if (rest || (stat(path, &st) == 0 && path_through(host->real, &st))) {
-			return refuse(host, path, err);
+			continue;
 		}
+		if (rest || (stat(path, &st) == 0 && path_through(host->real, &st)))
+			return refuse(host, path, err);
+		before = path;
 	}
 	return 0;
 }

@@ -19,7 +19,7 @@
 #include "base/sha256.h"
 #include "rootfs/paths.h"
 
-#define HEAD "head=nsbox-interp-1"
+#define HEAD "head=nsbox-interp-2"
 
 enum { CACHE_MAX = 1 << 20 };
 

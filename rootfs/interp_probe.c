@@ -24,8 +24,37 @@ enum { PROBE_MS = 10000, ANSWER_MAX = 1 << 20, COMPLAINT_MAX = 4096 };
 
 extern char **environ;
 
+/*
+ * What setuptools writes into NAME-nspkg.pth, in the two wordings that it had since 2016:
+ * it makes the namespace package that the import system makes by itself (PEP 420). It
+ * matters only where one portion is an ordinary package (has __init__.py) and another
+ * folder of sys.path has a portion as well, so that is_namespace() looks for that.
+ */
+#define PYTHON_IS_NAMESPACE \
+	"def is_namespace(line):\n" \
+	"    name = line[line.find(\"find_spec('\") + 11:].split(\"'\")[0]\n" \
+	"    parts, r = tuple(name.split('.')), repr(name)\n" \
+	"    if not all(p.isidentifier() for p in parts): return False\n" \
+	"    spec = ('sys.modules.setdefault(%s, importlib.util.module_from_spec(importlib.machinery.'\n" \
+	"            'PathFinder.find_spec(%s, [os.path.dirname(p)])))' % (r, r))\n" \
+	"    known = ['import sys, types, os', 'has_mfs = sys.version_info > (3, 5)',\n" \
+	"        \"p = os.path.join(sys._getframe(1).f_locals['sitedir'], *%r)\" % (parts,),\n" \
+	"        \"importlib = __import__('importlib.util')\", \"__import__('importlib.machinery')\",\n" \
+	"        \"importlib = has_mfs and __import__('importlib.util')\",\n" \
+	"        \"has_mfs and __import__('importlib.machinery')\",\n" \
+	"        'm = ' + spec, 'm = has_mfs and ' + spec,\n" \
+	"        'm = m or sys.modules.setdefault(%s, types.ModuleType(%s))' % (r, r),\n" \
+	"        \"mp = (m or []) and m.__dict__.setdefault('__path__',[])\",\n" \
+	"        '(p not in mp) and mp.append(p)',\n" \
+	"        'm and setattr(sys.modules[%r], %r, m)' % ('.'.join(parts[:-1]), parts[-1])]\n" \
+	"    dirs = [os.path.join(p, *parts) for p in sys.path]\n" \
+	"    dirs = [d for d in dirs if os.path.isdir(d)]\n" \
+	"    whole = [d for d in dirs if os.path.exists(os.path.join(d, '__init__.py'))]\n" \
+	"    return all(s in known for s in line.split(';')) and (not whole or len(dirs) == 1)\n"
+
 static const char python_code[] =
 	"import sys, os\n"
+	PYTHON_IS_NAMESPACE
 	"out = []\n"
 	"def say(k, v): out.append(os.fsencode(k + '=' + v))\n"
 	"say('exe', sys.executable)\n"
@@ -45,8 +74,9 @@ static const char python_code[] =
 	"        if n in quiet: continue\n"
 	"        try: text = open(os.path.join(p, n), 'rb').read(1 << 20)\n"
 	"        except OSError: continue\n"
-	"        if any(l.startswith((b'import ', b'import\\t')) for l in text.splitlines()):\n"
-	"            site = True\n"
+	"        for l in text.splitlines():\n"
+	"            if not l.startswith((b'import ', b'import\\t')): continue\n"
+	"            if not n.endswith('-nspkg.pth') or not is_namespace(os.fsdecode(l)): site = True\n"
 	"c = getattr(sys.modules.get('sitecustomize'), '__file__', None)\n"
 	"if c and not c.startswith(('/usr/lib/python3', '/etc/python3')): site = True\n"
 	"say('site', '1' if site else '0')\n"

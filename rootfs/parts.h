@@ -13,6 +13,9 @@ int dev_build(struct plan_builder *b, const struct view_request *r, struct nsbox
 /* /proc of the rung that was asked for. */
 int proc_build(struct plan_builder *b, const struct view_request *r, struct nsbox_error *err);
 
+/* What the caller should know about that rung; NULL: it is the usual one. */
+const char *proc_note(enum proc_rung rung);
+
 /* Inodes of a tmpfs of so many bytes: memory that its size does not count. */
 uint64_t tmpfs_inodes(uint64_t bytes);
 

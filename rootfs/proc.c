@@ -133,8 +133,14 @@ static const struct {
 	{ "proc/filesystems", write_filesystems },
 };
 
-/* Where no procfs may be mounted at all (an unprivileged container): no /proc/self,
- * so /dev/stdin and the like lead nowhere, and programs that need it fail. */
+/*
+ * Where no procfs may be mounted at all (an unprivileged container masks parts of its
+ * own, and the kernel refuses a fresh one that would show them). No /proc/self then, so
+ * /dev/stdin and the like lead nowhere, and programs that need it fail. What could stand
+ * in is worse: the container's /proc shows its processes, their arguments and, with the
+ * same uid, their files; the folder of one process there (init's) is not the reader's own,
+ * and a program would take its exe, fd and maps for its own.
+ */
 static int build_synthetic(struct plan_builder *b, const struct view_request *r,
 			   struct nsbox_error *err)
 {
@@ -154,6 +160,20 @@ static int build_synthetic(struct plan_builder *b, const struct view_request *r,
 	}
 	PLAN_OP(b, .kind = OP_READONLY, .stage = r->stage, .fd = -1, .dst = "proc");
 	return 0;
+}
+
+const char *proc_note(enum proc_rung rung)
+{
+	static const char *const notes[] = {
+		[PROC_FULL] = NULL,
+		[PROC_SUBSET] = "/proc of the box has processes only (subset=pid): this host masks parts "
+				"of its own /proc, so a whole one is refused here",
+		[PROC_SYNTHETIC] = "/proc of the box is made up, without processes: this host masks parts "
+				   "of its own /proc, so none can be mounted here; /proc/self, /dev/fd, "
+				   "/dev/stdin, /dev/stdout and /dev/stderr are missing",
+	};
+
+	return (size_t)rung < ARRAY_SIZE(notes) ? notes[rung] : NULL;
 }
 
 int proc_build(struct plan_builder *b, const struct view_request *r, struct nsbox_error *err)

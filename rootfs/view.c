@@ -341,6 +341,13 @@ static int name_writable(struct view *v, struct nsbox_error *err)
 	return strlist_add(&v->writable, "/dev") < 0 ? err_nomem(err) : 0;
 }
 
+static int note_proc(struct view *v, const struct view_request *r, struct nsbox_error *err)
+{
+	const char *note = proc_note(r->proc);
+
+	return note && strlist_add(&v->notes, note) < 0 ? err_nomem(err) : 0;
+}
+
 static int build_fixed(struct plan_builder *b, const struct bind_list *l,
 		       const struct view_request *r, struct nsbox_error *err)
 {
@@ -399,6 +406,8 @@ int view_build(struct plan_builder *b, const struct view_request *r, struct view
 		rc = choose_path(&v, r, err);
 	if (rc == 0)
 		rc = build_fixed(b, &l, r, err);
+	if (rc == 0)
+		rc = note_proc(&v, r, err);
 	if (rc == 0)
 		rc = build_named(&to, &l, r, err);
 	if (rc == 0 && v.protect && !r->look_only)

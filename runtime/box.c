@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "runtime/hints.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -25,10 +26,10 @@ static int open_init(struct nsbox_error *err)
 			   (size_t)(nsbox_init_blob_end - nsbox_init_blob));
 
 	if (fd < 0) {
-		int code = err_sys(err, "put init into a memory file");
-
-		err_hint(err, "sysctl vm.memfd_noexec must not be 2");
-		return code;
+		err_hint(err, "%s", errno == EFBIG  ? "the caller's file size limit is too small: ulimit -f"
+				    : errno == ENOSYS ? HINT_OLD_KERNEL
+						      : "sysctl vm.memfd_noexec must not be 2");
+		return err_sys(err, "put init into a memory file");
 	}
 	return fd;
 }
@@ -67,6 +68,8 @@ int nsbox_box_open(struct nsbox_box **out, enum nsbox_tier tier,
 	r = policy_copy(&box->policy, &policy->p, err);
 	if (r >= 0)
 		host_find(&box->host, err, &r);
+	if (r >= 0 && box->policy.fs.write.n && !box->host.id.is_host_root)
+		identity_use_own(&box->host.id);
 	if (r >= 0)
 		r = box->init_fd = open_init(err);
 	if (r < 0) {

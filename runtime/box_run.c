@@ -126,7 +126,7 @@ static int launch_once(struct nsbox_box *box, struct watch *w, const struct stre
 		.in = s->child[0], .out = s->child[1], .err = s->child[2],
 		.own_pipes = (s->child_owned[0] ? 1U : 0) | (s->child_owned[1] ? 2U : 0) |
 			     (s->child_owned[2] ? 4U : 0),
-		.tty = a->tty,
+		.tty = a->tty, .deadline_ms = w->setup_ms,
 	};
 
 	return launch(&w->live, &req, failed_op, err);
@@ -137,6 +137,19 @@ static bool is_masked_proc(const struct assembly *a, int failed_op,
 {
 	return failed_op >= 0 && plan_ops(a->plan)[failed_op].kind == OP_PROC &&
 	       err->os_errno == EPERM;
+}
+
+/*
+ * Setting up takes milliseconds. A child that is stuck (in a dead network file system,
+ * say) ends with the time of the run, within these bounds.
+ */
+enum { SETUP_MIN_MS = 3000, SETUP_MAX_MS = 30000 };
+
+static int setup_deadline(const struct nsbox_box *box, const struct nsbox_run *run)
+{
+	uint64_t ms = run->timeout_ms ? run->timeout_ms : box->policy.limits.timeout / 1000;
+
+	return ms < SETUP_MIN_MS ? SETUP_MIN_MS : ms > SETUP_MAX_MS ? SETUP_MAX_MS : (int)ms;
 }
 
 /* Build and start; where an outer container masks /proc, one rung down and again. */
@@ -255,6 +268,7 @@ int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_e
 		end_start(box, NULL);
 		return NSBOX_E_NOMEM;
 	}
+	w->setup_ms = setup_deadline(box, run);
 	r = w->epoll < 0 || w->timer < 0 ? NSBOX_E_SYSTEM
 					 : streams_open(&s, w, run, &box->policy, err);
 	if (r >= 0 && run->artifacts_dir)
@@ -267,11 +281,12 @@ int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_e
 	else if (r == 0)
 		r = start_watching(box, w, run, err);
 	box->setup_us = now_us() - from;
+	w->dead = r < 0;
 	end_start(box, w);
-	if (r < 0) {
-		w->dead = true;
+	if (r < 0 && err && err->os_errno == ENOSYS)
+		err_hint(err, "%s", HINT_OLD_KERNEL);
+	if (r < 0)
 		run_drop(box);
-	}
 	return r;
 }
 

@@ -27,6 +27,9 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#ifdef NSBOX_FAULTS
+#include <time.h>
+#endif
 
 typedef long (*runner)(struct child_args *a, const struct op *op);
 
@@ -183,6 +186,10 @@ static void wait_for_go(const struct child_args *a)
 		give_up(a, n < 0 ? n : -EPROTO);
 }
 
+#ifdef NSBOX_FAULTS
+static const long a_moment[2] = { 0, 100000000 }; /* struct timespec, in ns */
+#endif
+
 void child_main(void *args)
 {
 	struct child_args *a = args;
@@ -190,9 +197,13 @@ void child_main(void *args)
 	long r;
 
 	a->stage = STAGE_cgroup;
-	/* The launcher's end came along: as long as it is open here, the launcher's death
-	 * is no EOF. */
-	close_fd(a->parent_sock);
+	/* With our copy open, the death of a launcher that died before the next line
+	 * would not be EOF: we should wait for its word for ever. */
+	close_fd(a->launcher_sock);
+#ifdef NSBOX_FAULTS
+	if (a->fault_action == FAULT_KILL_PARENT && a->fault_stage == STAGE_clone)
+		sys(ppoll, 0, 0, a_moment, 0, 0);
+#endif
 	r = die_with_parent();
 	if (r < 0)
 		give_up(a, r);

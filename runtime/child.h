@@ -10,7 +10,8 @@
 
 struct child_args {
 	const struct plan *plan;
-	int sock, parent_sock;	/* the two ends of the handshake */
+	int sock;		/* the child's end of the handshake */
+	int launcher_sock;	/* the other end: its copy is closed first of all */
 	int in, out, err;	/* become 0, 1, 2; -1: the box's /dev/null */
 	int init_fd;		/* sealed memfd with init */
 	const char *const *argv; /* of init: "nsbox-init", then the payload's */

@@ -22,6 +22,15 @@ static const struct {
 	{ "stop", FAULT_STOP_CHILD },
 };
 
+/* UINT32_MAX: this plan mounts none. */
+static uint32_t whole_proc(const struct plan *p)
+{
+	for (uint32_t i = 0; p && i < p->op_count; i++)
+		if (plan_ops(p)[i].kind == OP_PROC && !plan_ops(p)[i].m)
+			return i;
+	return UINT32_MAX;
+}
+
 static void parse(struct child_args *a)
 {
 	char text[64];
@@ -44,6 +53,10 @@ static void parse(struct child_args *a)
 			a->fault_op = (uint32_t)v;
 		if (num_uint(colon, 1, 4095, &v) == 0)
 			a->fault_errno = (int)v;
+	}
+	if (strcmp(text, "proc=full") == 0 && num_uint(colon, 1, 4095, &v) == 0) {
+		a->fault_op = whole_proc(a->plan);
+		a->fault_errno = (int)v;
 	}
 	for (unsigned s = 0; strncmp(text, "stage=", 6) == 0 && s < STAGE_COUNT; s++)
 		if (strcmp(stage_name(s), text + 6) == 0)

@@ -5,6 +5,7 @@
  *   stage=<name>:kill-parent   the launcher does
  *   stage=<name>:stop          the child stops there for ever
  *   op=<n>:<errno number>      the n-th operation of the plan fails
+ *   proc=full:<errno number>   mounting a whole /proc does, as where the host masks its own
  */
 #ifndef RUNTIME_FAULT_H
 #define RUNTIME_FAULT_H

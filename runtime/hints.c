@@ -108,6 +108,8 @@ int hints_setup(struct nsbox_error *err, const struct plan *plan, int index, int
 	int code = NSBOX_E_SETUP;
 	const struct op *op;
 
+	if (os_errno == ENOSYS)
+		err_hint(err, "%s", HINT_OLD_KERNEL);
 	if (index < 0 || (uint32_t)index >= plan->op_count) {
 		/* init gets the payload's arguments and environment, to pass them on. */
 		if (os_errno == E2BIG)

@@ -9,6 +9,10 @@
 #include "base/err.h"
 #include "policy/plan.h"
 
+#define HINT_OLD_KERNEL \
+	"the kernel, or a filter around nsbox, lacks a system call that is needed: " \
+	"Linux 5.12 or newer; see nsbox doctor"
+
 /* Each records the failure and returns its (negative) code. */
 int hints_setup(struct nsbox_error *err, const struct plan *plan, int op, int os_errno);
 int hints_clone(struct nsbox_error *err, int os_errno);

@@ -12,6 +12,7 @@
 #include <linux/mount.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -73,8 +74,39 @@ static bool parse_extent(char *line, struct extent *e)
 	return true;
 }
 
+/*
+ * The id that the host's root has here: what owns /proc/sys (the kernel says its global
+ * root). In a user namespace where that one is not mapped it shows as the overflow id,
+ * and then no id of ours is root's. Without /proc the map's own words must do.
+ */
+static uint32_t root_here(bool is_group)
+{
+	struct stat st;
+
+	if (stat("/proc/sys", &st) < 0)
+		return 0;
+	return is_group ? st.st_gid : st.st_uid;
+}
+
+/* Leave root's id out: it is the first or the last of its extent, or cuts it in two. */
+static void leave_out(struct extent *e, uint32_t root)
+{
+	uint32_t below = root - e->inside;
+
+	if (root < e->inside || below >= e->count)
+		return;
+	if (below > e->count - below - 1) {
+		e->count = below;
+		return;
+	}
+	e->inside += below + 1;
+	e->outside += below + 1;
+	e->count -= below + 1;
+}
+
 /* The longest extent of the map that does not lead to the host's root. */
-static int longest_extent(const char *path, struct extent *out, struct nsbox_error *err)
+static int longest_extent(const char *path, uint32_t root, struct extent *out,
+			  struct nsbox_error *err)
 {
 	struct buf text = BUF_INIT(MAP_TEXT_MAX);
 	struct extent best = { 0 };
@@ -92,11 +124,7 @@ static int longest_extent(const char *path, struct extent *out, struct nsbox_err
 			*next++ = '\0';
 		if (!parse_extent(line, &e))
 			continue;
-		if (e.outside == 0) { /* leave root itself out */
-			e.inside++;
-			e.outside++;
-			e.count--;
-		}
+		leave_out(&e, root);
 		if (e.count > best.count)
 			best = e;
 	}
@@ -133,10 +161,11 @@ int identity_find(struct identity *out, struct nsbox_error *err)
 		*out = id;
 		return 0;
 	}
-	r = longest_extent("/proc/self/uid_map", &uids, err);
+	id.is_host_root = id.caller_uid == root_here(false);
+	r = longest_extent("/proc/self/uid_map", root_here(false), &uids, err);
 	if (r < 0)
 		return r;
-	r = longest_extent("/proc/self/gid_map", &gids, err);
+	r = longest_extent("/proc/self/gid_map", root_here(true), &gids, err);
 	if (r < 0)
 		return r;
 	if (!uids.count || !id.may_map)
@@ -147,6 +176,12 @@ int identity_find(struct identity *out, struct nsbox_error *err)
 	id.gids = choose(&gids);
 	*out = id;
 	return 0;
+}
+
+void identity_use_own(struct identity *id)
+{
+	id->uids.count = id->gids.count = 0;
+	id->may_tree = false;
 }
 
 static uint32_t pick(const struct id_range *range, uint32_t own, pid_t child)

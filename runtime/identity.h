@@ -27,11 +27,19 @@ struct identity {
 	gid_t caller_gid;
 	bool may_map;	/* CAP_SETUID and CAP_SETGID: a range of ids can be used */
 	bool may_tree;	/* CAP_SYS_ADMIN over this mount namespace: open_tree works */
-	struct id_range uids, gids; /* to choose from when may_map */
+	bool is_host_root; /* the caller's uid is the host's 0, not a container's */
+	struct id_range uids, gids; /* to choose from when may_map; count 0: own ids */
 };
 
-/* NSBOX_E_UNSUPPORTED when the host's root would be all there is to map. */
+/* NSBOX_E_UNSUPPORTED when the host's root would be all there is to map. Ids of a user
+ * namespace that maps no root of the host are ordinary ones, 0 included. */
 int identity_find(struct identity *out, struct nsbox_error *err);
+/*
+ * Give the box the caller's own ids after all. The root of a container may not make
+ * idmapped mounts of the host's file systems, so a writable folder needs this; never
+ * for the host's root.
+ */
+void identity_use_own(struct identity *id);
 uid_t identity_uid(const struct identity *id, pid_t child);
 gid_t identity_gid(const struct identity *id, pid_t child);
 

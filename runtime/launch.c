@@ -17,6 +17,7 @@
 #include "runtime/dumpable.h"
 #include "runtime/fault.h"
 #include "runtime/hints.h"
+#include "runtime/idmap.h"
 #include "runtime/kernel.h"
 #include "runtime/stage.h"
 #include "runtime/sys.h"
@@ -42,7 +43,6 @@
 #include <time.h>
 
 enum { STACK_SIZE = 64 * 1024, GUARD_SIZE = 4096 };
-enum { SETUP_DEADLINE_MS = 30000 };
 
 #define NAMESPACES (CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | \
 		    CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
@@ -54,8 +54,7 @@ struct clone_attempt {
 	int cgroup_fd;
 };
 
-static long clone_once(struct child_args *a, char *stack, const struct clone_attempt *try,
-		       int *pidfd)
+static long clone_once(struct child_args *a, char *stack, struct clone_attempt *try, int *pidfd)
 {
 	struct clone_args args = {
 		.flags = try->flags | CLONE_VM | CLONE_PIDFD,
@@ -71,7 +70,9 @@ static long clone_once(struct child_args *a, char *stack, const struct clone_att
 	r = sys_clone3_on(&args, sizeof(args), child_main, a);
 	if (r != -ENOSYS)
 		return r;
-	/* An outer filter hides clone3: clone has no room for the newer flags. */
+	/* An outer filter hides clone3: clone has no room for the newer flags, so this
+	 * child is born in the launcher's cgroup and must be moved. */
+	try->cgroup_fd = -1;
 	return sys_clone_on((unsigned long)((try->flags & ~(uint64_t)CLONE_NEWTIME) | CLONE_VM |
 					    CLONE_PIDFD),
 			    stack + STACK_SIZE, pidfd, child_main, a);
@@ -84,7 +85,7 @@ static long clone_once(struct child_args *a, char *stack, const struct clone_att
 static long clone_child(struct child_args *a, char *stack, int cgroup_fd, int *pidfd,
 			bool *in_cgroup)
 {
-	const struct clone_attempt attempts[] = {
+	struct clone_attempt attempts[] = {
 		{ NAMESPACES | CLONE_NEWTIME, cgroup_fd },
 		{ NAMESPACES, cgroup_fd },
 		{ NAMESPACES, -1 },
@@ -102,22 +103,40 @@ static long clone_child(struct child_args *a, char *stack, int cgroup_fd, int *p
 
 /*
  * Raw setgroups(2) changes this thread alone (libc's would change all): the child is
- * born without the caller's supplementary groups. An ordinary caller may not drop
- * them; in the box they then show as the overflow group.
+ * born without the caller's supplementary groups, or not at all. An ordinary caller may
+ * not drop them; in the box they then show as the overflow group.
  */
 struct groups {
 	gid_t *v;
 	int n;
 };
 
-static void drop_groups(const struct identity *id, struct groups *saved)
+/* Root of a user namespace that an ordinary user made may not drop groups either. */
+static bool setgroups_is_denied(void)
 {
-	saved->n = id->may_map ? getgroups(0, NULL) : 0;
-	if (saved->n <= 0)
-		return;
-	saved->v = calloc((size_t)saved->n, sizeof(gid_t));
-	if (!saved->v || getgroups(saved->n, saved->v) < 0 || syscall(SYS_setgroups, 0, NULL) < 0)
-		saved->n = 0;
+	struct buf text = BUF_INIT(16);
+	bool is_denied = fd_read_file(AT_FDCWD, "/proc/self/setgroups", &text) == 0 &&
+			 strncmp(buf_text(&text), "deny", 4) == 0;
+
+	buf_free(&text);
+	return is_denied;
+}
+
+static long drop_groups(const struct identity *id, struct groups *saved)
+{
+	int n = id->may_map ? getgroups(0, NULL) : 0;
+
+	if (n <= 0)
+		return n < 0 ? -errno : 0;
+	saved->v = calloc((size_t)n, sizeof(gid_t));
+	if (!saved->v)
+		return -ENOMEM;
+	if (getgroups(n, saved->v) != n)
+		return -errno;
+	if (syscall(SYS_setgroups, 0, NULL) < 0)
+		return errno == EPERM && setgroups_is_denied() ? 0 : -errno;
+	saved->n = n;
+	return 0;
 }
 
 static void restore_groups(struct groups *saved)
@@ -137,155 +156,12 @@ static long stage_clone(struct child_args *a, char *stack, const struct launch_r
 
 	/* Raw as well: libc's mask leaves its own internal signals open. */
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &saved, sizeof(all));
-	drop_groups(r->id, &groups);
-	pid = clone_child(a, stack, r->cgroup ? r->cgroup->fd : -1, &l->pidfd, in_cgroup);
+	pid = drop_groups(r->id, &groups);
+	if (pid == 0)
+		pid = clone_child(a, stack, r->cgroup ? r->cgroup->fd : -1, &l->pidfd, in_cgroup);
 	restore_groups(&groups);
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &saved, NULL, sizeof(saved));
 	return pid;
-}
-
-/* --------------------------------------------------------------- stage idmap -- */
-
-static int write_proc(pid_t pid, const char *file, const char *text, struct nsbox_error *err)
-{
-	char path[64];
-	owned_fd int fd = -1;
-
-	/* The number cannot be reused: the child is ours and not reaped yet. */
-	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
-	fd = openat(AT_FDCWD, path, O_WRONLY | O_CLOEXEC);
-	if (fd >= 0 && fd_write_all(fd, text, strlen(text)) == 0)
-		return 0;
-	/* The child's memory is ours, so its files in /proc are as closed as our own. */
-	if (errno == EACCES && prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 1)
-		err_hint(err, "the calling process is not dumpable: PR_SET_DUMPABLE of prctl(2)");
-	return err_sys(err, "write \"%s\" to %s", text, path);
-}
-
-static int map_ids(const struct live *l, struct nsbox_error *err)
-{
-	char uid_line[64], gid_line[64];
-	int r;
-
-	snprintf(uid_line, sizeof(uid_line), "%d %u 1", BOX_UID, (unsigned)l->uid);
-	snprintf(gid_line, sizeof(gid_line), "%d %u 1", BOX_GID, (unsigned)l->gid);
-	/* "deny" first: without CAP_SETGID gid_map can be written only after it, and it
-	 * stays for ever (user_namespaces(7)). */
-	r = write_proc(l->pid, "setgroups", "deny", err);
-	if (r >= 0)
-		r = write_proc(l->pid, "uid_map", uid_line, err);
-	if (r >= 0)
-		r = write_proc(l->pid, "gid_map", gid_line, err);
-	return r;
-}
-
-/* --- fs.write as root: an idmapped mount ----------------------------------- */
-
-static void wait_for_death(void *pipe_fd)
-{
-	char c;
-
-	while (sys(read, *(int *)pipe_fd, &c, 1) == -EINTR)
-		;
-	for (;;)
-		sys(exit_group, 0);
-}
-
-/*
- * A user namespace whose map says "on disk the caller's id, in the box the box's id":
- * made by a child that does nothing, kept by a descriptor.
- */
-static int make_userns(const struct identity *id, const struct live *l, char *stack,
-		       struct nsbox_error *err)
-{
-	const uint64_t all = ~(uint64_t)0;
-	int ends[2], fd = -1;
-	char path[64], text[64];
-	uint64_t saved;
-	long pid;
-
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return err_sys(err, "make a pipe");
-	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &saved, sizeof(all));
-	/* CLONE_VM: never copy a large caller. CLONE_FILES: closing our end is EOF there. */
-	pid = sys_clone_on(CLONE_VM | CLONE_FILES | CLONE_NEWUSER, stack + STACK_SIZE, NULL,
-			   wait_for_death, &ends[0]);
-	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &saved, NULL, sizeof(saved));
-	if (pid < 0) {
-		errno = (int)-pid;
-		err_sys(err, "clone a user namespace for the id map");
-	} else {
-		snprintf(text, sizeof(text), "%u %u 1", (unsigned)id->caller_uid, (unsigned)l->uid);
-		if (write_proc((pid_t)pid, "uid_map", text, err) >= 0) {
-			snprintf(text, sizeof(text), "%u %u 1", (unsigned)id->caller_gid,
-				 (unsigned)l->gid);
-			if (write_proc((pid_t)pid, "gid_map", text, err) >= 0) {
-				snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
-				fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-				if (fd < 0)
-					err_sys(err, "open %s", path);
-			}
-		}
-	}
-	close(ends[1]);
-	if (pid > 0)
-		while (waitpid((pid_t)pid, NULL, __WALL) < 0 && errno == EINTR)
-			;
-	close(ends[0]);
-	return fd >= 0 ? fd : (err ? err->code : NSBOX_E_SYSTEM);
-}
-
-static int idmap_trees(const struct launch_request *r, const struct live *l,
-		       struct nsbox_error *err)
-{
-	owned_mem char *stack = NULL;
-	owned_fd int userns = -1;
-
-	for (size_t i = 0; i < r->view->tree_count; i++) {
-		const struct view_tree *t = &r->view->trees[i];
-		struct mount_attr attr = { .attr_set = MOUNT_ATTR_IDMAP };
-
-		if (!t->needs_idmap)
-			continue;
-		if (!stack && !(stack = malloc(STACK_SIZE)))
-			return err_nomem(err);
-		if (userns < 0)
-			userns = make_userns(r->id, l, stack, err);
-		if (userns < 0)
-			return userns;
-		attr.userns_fd = (uint64_t)userns;
-		if (syscall(SYS_mount_setattr, t->fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr,
-			    sizeof(attr)) < 0) {
-			int e = errno;
-
-			err_hint(err, "the file system of %s has no idmapped mounts: run nsbox as "
-				 "the owner of the folder instead of root", t->src);
-			return err_errno(err, NSBOX_E_UNSUPPORTED, e, "map ids of %s", t->src);
-		}
-	}
-	return 0;
-}
-
-/* "echo x > /dev/stdout" opens the pipe again by name: it must be the box's own. */
-static int own_pipes(const struct launch_request *r, const struct live *l,
-		     struct nsbox_error *err)
-{
-	const int fds[] = { r->in, r->out, r->err };
-
-	for (int i = 0; i < 3; i++)
-		if ((r->own_pipes & (1U << i)) && r->id->may_map && fchown(fds[i], l->uid, l->gid) < 0)
-			return err_sys(err, "give a stream to the box");
-	return 0;
-}
-
-static int stage_idmap(const struct launch_request *r, const struct live *l,
-		       struct nsbox_error *err)
-{
-	int code = map_ids(l, err);
-
-	if (code >= 0)
-		code = own_pipes(r, l, err);
-	return code < 0 ? code : idmap_trees(r, l, err);
 }
 
 /* ----------------------------------------------------------------- handshake -- */
@@ -328,7 +204,7 @@ struct packet {
 };
 
 /* One packet, or a failure: EOF, a wrong magic and a deadline all are. */
-static int receive(int sock, struct packet *p, struct nsbox_error *err)
+static int receive(int sock, int deadline_ms, struct packet *p, struct nsbox_error *err)
 {
 	union {
 		struct cmsghdr head;
@@ -343,11 +219,11 @@ static int receive(int sock, struct packet *p, struct nsbox_error *err)
 
 	p->fd = -1;
 	do {
-		ready = poll(&pfd, 1, SETUP_DEADLINE_MS);
+		ready = poll(&pfd, 1, deadline_ms);
 	} while (ready < 0 && errno == EINTR);
 	if (ready == 0)
-		return err_set(err, NSBOX_E_SETUP, "no answer from the child within %d s",
-			       SETUP_DEADLINE_MS / 1000);
+		return err_set(err, NSBOX_E_SETUP, "no answer from the child within %d ms",
+			       deadline_ms);
 	p->len = ready < 0 ? -1 : recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	/* ECONNRESET: the child died with a message of ours unread; its own last word is
 	 * still there, behind that error. */
@@ -391,7 +267,7 @@ static int await_running(const struct launch_request *r, struct live *l, int *fa
 {
 	for (;;) {
 		struct packet p;
-		int code = receive(l->sock, &p, err);
+		int code = receive(l->sock, r->deadline_ms, &p, err);
 
 		if (code < 0)
 			return code;
@@ -524,7 +400,7 @@ int launch(struct live *out, const struct launch_request *r, int *failed_op,
 	fault_parent(STAGE_prepare);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_sys(err, "make the handshake's socket pair");
-	t.live.sock = t.args.parent_sock = pair[0];
+	t.live.sock = t.args.launcher_sock = pair[0];
 	t.child_sock = t.args.sock = pair[1];
 	stack = new_stack();
 	if (stack) {

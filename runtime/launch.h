@@ -22,6 +22,7 @@ struct launch_request {
 	int in, out, err;		/* the child's ends; -1: /dev/null */
 	unsigned own_pipes;		/* 1 << 0..2: that end is a pipe of ours */
 	bool tty;
+	int deadline_ms;		/* for the set-up alone */
 };
 
 struct live { /* a box that runs */

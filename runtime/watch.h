@@ -44,6 +44,7 @@ struct watch {
 	uint64_t timeout_us, started_us, ended_us, deadline_us, kill_at_us, patience_us;
 	uint64_t next_sample_us, resume_us, armed_us;
 	uint64_t cpu_seen_us, saturated_since_us;
+	int setup_ms;		/* deadline of the set-up */
 	bool terminated, paused, dead;
 	struct evidence evidence;
 	pthread_mutex_t lock;	/* live.pidfd against nsbox_box_kill() of another thread */

@@ -236,7 +236,7 @@ def absent_names_cannot_be_made(tap):
                       ("remove /w/.envrc", "errno=EBUSY"), ("rename /w/.envrc /w/x", "errno=EBUSY"),
                       ("folder /w/.git/hooks", "errno=EROFS"), ("create /w/.git/config", "errno=EROFS"),
                       ("rename /w/.git /w/x", "errno=EBUSY"), ("folder /w/.vscode", "errno=EEXIST"),
-                      ("create /w/.vscode/tasks.json", "re:errno=E(NOTDIR|ROFS)")):
+                      ("create /w/.vscode/tasks.json", "errno=EROFS")):
         place = folder("protect")
         got, ran = boxed_attack(["--rw", f"{place}:/w"], *act.split())
         tap.ok(matches(got, want), f"E37 absent on the host, '{act}' answers {want}", f"{got}\n{ran}")

@@ -3,14 +3,16 @@
 
 import json
 import os
+import re
 import resource
 import select
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "harness"))
-from box import ATTACK, IN_BOX, NSBOX, SCRATCH, attack, box, boxed_attack, environ, run  # noqa: E402
-from host import become_reaper, kill_leftovers, leftovers  # noqa: E402
+from box import AS, ATTACK, IN_BOX, NSBOX, SCRATCH, attack, box, boxed_attack, environ, run  # noqa: E402
+from host import become_reaper, descendants, kill_leftovers, leftovers  # noqa: E402
 from tap import run_tests  # noqa: E402
 
 MIB = 1 << 20
@@ -164,6 +166,39 @@ def files_and_stack(tap):
     tap.equal(got, "errno=EPERM", "E27 and cannot be raised", ran)
 
 
+def init_of(launcher):
+    """The host's pid of a box's init: the launcher's child that is PID 1 of a namespace."""
+    for pid, _, _ in descendants(launcher):
+        try:
+            with open(f"/proc/{pid}/status", encoding="utf-8") as f:
+                if re.search(r"^NSpid:.*\t1$", f.read(), re.M):
+                    return pid
+        except OSError:
+            pass
+    return None
+
+
+def a_box_is_in_the_cgroup_made_for_it(tap):
+    """Limits of a cgroup hold for who is in it: also where clone3 cannot start it there."""
+    proc = subprocess.Popen([NSBOX, "run", "--", "sleep", "20"], env=environ(), cwd=SCRATCH)
+    time.sleep(0.5)
+    leaves = [path for path, _, _ in os.walk("/sys/fs/cgroup")
+              if re.fullmatch(rf"nsbox-{proc.pid}-\d+", os.path.basename(path))]
+    init = init_of(proc.pid)
+    if not leaves and AS not in ("root", "noclone3"):
+        tap.note("E25: this caller has no cgroup of its own; see the run as root")
+    elif not leaves:
+        tap.skip("E25 the box is in its cgroup", "a writable cgroup v2")
+    elif tap.ok(init, "E25 the box's init is there"):
+        with open(f"/proc/{init}/cgroup", encoding="utf-8") as f:
+            own = [line[3:].strip() for line in f if line.startswith("0::")]
+        tap.equal([os.path.basename(p) for p in own], [os.path.basename(leaves[0])],
+                  "E25 the box is in its cgroup")
+    proc.kill()
+    proc.wait()
+    clean(tap, "E25 a box in a cgroup")
+
+
 def nothing_survives_this_suite(tap):
     clean(tap, "this suite's boxes")
 
@@ -173,4 +208,5 @@ if __name__ == "__main__":
     run_tests([a_fork_bomb_ends, the_number_of_processes_is_bounded, a_memory_hog_ends,
                memory_file_systems_are_bounded, tmpfs_has_its_size,
                a_flood_of_output_costs_nothing, output_can_be_a_limit, time_is_exact,
-               cpu_time_is_a_limit_of_its_own, files_and_stack, nothing_survives_this_suite])
+               cpu_time_is_a_limit_of_its_own, files_and_stack,
+               a_box_is_in_the_cgroup_made_for_it, nothing_survives_this_suite])

@@ -435,6 +435,13 @@ static void two_boxes_live_side_by_side_in_one_thread(void **state)
 	expect_out(r[1], "two\n");
 }
 
+/* A sanitizer has an allocator of its own, and finds leaks itself. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { HAS_OWN_ALLOCATOR = 1 };
+#else
+enum { HAS_OWN_ALLOCATOR = 0 };
+#endif
+
 static size_t heap_in_use(void)
 {
 	return mallinfo2().uordblks;
@@ -460,9 +467,11 @@ static void two_hundred_runs_leave_nothing_in_the_process(void **state)
 		expect_out(result_of(box, &run), "x\n");
 	assert_int_equal(count_entries("/proc/self/fd"), fds);
 	assert_int_equal(count_entries("/proc/self/task"), tasks);
-	assert_int_equal(count_entries("/proc/self/map_files"), maps);
-	assert_true(heap_in_use() <= heap + 4096);
-	assert_true(self_status("VmRSS:") <= rss + 256); /* KiB */
+	if (!HAS_OWN_ALLOCATOR) {
+		assert_int_equal(count_entries("/proc/self/map_files"), maps);
+		assert_true(heap_in_use() <= heap + 4096);
+		assert_true(self_status("VmRSS:") <= rss + 256); /* KiB */
+	}
 	nsbox_box_close(box);
 }
 
@@ -482,7 +491,7 @@ static void boxes_that_open_and_close_leave_nothing_either(void **state)
 			heap = heap_in_use();
 	}
 	assert_int_equal(count_entries("/proc/self/fd"), fds);
-	assert_true(heap_in_use() <= heap + 4096);
+	assert_true(HAS_OWN_ALLOCATOR || heap_in_use() <= heap + 4096);
 }
 
 int main(void)

@@ -325,6 +325,55 @@ static void a_new_pth_file_with_code_is_noticed(void **state)
 	assert_true(found.needs_site);
 }
 
+#define NSPKG(root, name, last) \
+	"import sys, types, os;has_mfs = sys.version_info > (3, 5);p = os.path.join(" root "," \
+	" *('" name "',));importlib = has_mfs and __import__('importlib.util');" \
+	"has_mfs and __import__('importlib.machinery');m = has_mfs and " \
+	"sys.modules.setdefault('" name "', importlib.util.module_from_spec(" \
+	"importlib.machinery.PathFinder.find_spec('" name "', [os.path.dirname(p)])));" \
+	"m = m or sys.modules.setdefault('" name "', types.ModuleType('" name "'));" \
+	"mp = (m or []) and m.__dict__.setdefault('__path__',[]);" last "\n"
+#define SITEDIR "sys._getframe(1).f_locals['sitedir']"
+#define APPEND "(p not in mp) and mp.append(p)"
+
+static bool needs_site_with(const char *site, const char *text)
+{
+	char path[600];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/x-1.0-nspkg.pth", site);
+	f = fopen(path, "we");
+	assert_non_null(f);
+	assert_true(fputs(text, f) >= 0);
+	assert_int_equal(fclose(f), 0);
+	assert_int_equal(find("python", in("v/bin/python3"), SYSTEM_PATH), 0);
+	return found.needs_site;
+}
+
+static void a_namespace_package_of_setuptools_needs_no_site(void **state)
+{
+	char site[512];
+
+	(void)state;
+	make_venv(in("v"));
+	assert_int_equal(find("python", in("v/bin/python3"), SYSTEM_PATH), 0);
+	snprintf(site, sizeof(site), "%s/v/lib/python%.*s/site-packages", base,
+		 (int)strcspn(found.version + 2, ".") + 2, found.version);
+	run("mkdir -p %s/ns/part", site);
+	assert_false(needs_site_with(site, NSPKG(SITEDIR, "ns", APPEND)));
+	assert_false(needs_site_with(site, "# two\n" NSPKG(SITEDIR, "ns", APPEND)
+						   NSPKG(SITEDIR, "ms", APPEND)));
+	assert_true(needs_site_with(site, NSPKG(SITEDIR, "ns", APPEND ";import evil")));
+	assert_true(needs_site_with(site, NSPKG("'/elsewhere'", "ns", APPEND)));
+	assert_true(needs_site_with(site, NSPKG(SITEDIR, "ns') or evil('", APPEND)));
+	assert_true(needs_site_with(site, NSPKG(SITEDIR, "ns", APPEND) "import evil\n"));
+	/* A package and a second portion: only the file joins them. */
+	run("touch %s/ns/__init__.py", site);
+	assert_false(needs_site_with(site, "# 1\n" NSPKG(SITEDIR, "ns", APPEND)));
+	run("mkdir -p %s/other/ns && echo %s/other > %s/other.pth", base, base, site);
+	assert_true(needs_site_with(site, "# 22\n" NSPKG(SITEDIR, "ns", APPEND)));
+}
+
 static void an_editable_install_elsewhere_stays_invisible(void **state)
 {
 	char site[512];
@@ -498,6 +547,7 @@ int main(void)
 		CASE(a_shim_is_asked_once_and_the_second_call_starts_nothing),
 		CASE(a_shim_is_asked_again_when_folder_environment_or_file_changed),
 		CASE(a_new_pth_file_with_code_is_noticed),
+		CASE(a_namespace_package_of_setuptools_needs_no_site),
 		CASE(an_editable_install_elsewhere_stays_invisible),
 		CASE(a_prefix_that_is_the_home_folder_is_refused),
 		CASE(a_node_in_nvm_shows_its_version_and_one_in_local_bin_only_itself),

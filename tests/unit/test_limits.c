@@ -59,7 +59,7 @@ static uint64_t soft_of(const struct plan *plan, int resource, uint64_t *hard)
 static void the_fixed_limits_are_in_every_box(void **state)
 {
 	static const struct { int resource; uint64_t want; } rows[] = {
-		{ RLIMIT_CORE, 0 }, { RLIMIT_MEMLOCK, 65536 }, { RLIMIT_MSGQUEUE, 819200 },
+		{ RLIMIT_CORE, 1 }, { RLIMIT_MEMLOCK, 65536 }, { RLIMIT_MSGQUEUE, 819200 },
 		{ RLIMIT_SIGPENDING, 1024 }, { RLIMIT_RTPRIO, 0 }, { RLIMIT_NICE, 0 },
 		{ RLIMIT_NOFILE, 1024 },
 	};

@@ -342,15 +342,20 @@ static void proc_on_each_rung(void **state)
 	(void)state;
 	must_build();
 	assert_int_equal(find(OP_PROC, "/proc")->m, 0);
+	assert_int_equal(view.notes.n, 0);
 	for (size_t i = 0; i < ARRAY_SIZE(hidden); i++)
 		assert_true(comes_before(find(OP_PROC, "/proc"), find(OP_MASK, hidden[i])));
 	request.proc = PROC_SUBSET;
 	must_build();
 	assert_int_equal(find(OP_PROC, "/proc")->m, 1);
+	assert_int_equal(view.notes.n, 1);
+	assert_non_null(strstr(view.notes.v[0], "subset=pid"));
 	assert_null(find(OP_MASK, "/proc/sys"));
 	request.proc = PROC_SYNTHETIC;
 	must_build();
 	assert_null(find(OP_PROC, "/proc"));
+	assert_int_equal(view.notes.n, 1);
+	assert_non_null(strstr(view.notes.v[0], "made up"));
 	assert_non_null(find(OP_TMPFS, "/proc"));
 	assert_true(comes_before(find(OP_FILE, "/proc/meminfo"), find(OP_READONLY, "/proc")));
 	assert_non_null(find(OP_FILE, "/proc/cpuinfo"));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* nsbox: the command. Finds the verb, parses its flags, hands over. */
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 
 #include "tools/nsbox/code.h"
@@ -97,19 +98,28 @@ static int act(const struct verb *v, int argc, char *const *argv)
 }
 
 /*
- * A missing descriptor 0, 1 or 2 would be the next file that is opened: a policy
- * read as input, a record written into a signal descriptor. Holes are filled with
- * the wrong direction, so that using them is an error still.
+ * A descriptor 0 to 2 that the caller closed would become the next file that is
+ * opened: a policy read as input, a record written into a signal descriptor. Holes
+ * are filled with /dev/null, like those of a service without a terminal.
  */
 static int fill_holes(void)
 {
-	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
-		int flags = fd == STDIN_FILENO ? O_WRONLY : O_RDONLY;
+	const int flags = O_RDWR; /* no CLOEXEC: these three are there for a child too */
 
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
 		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", flags) != fd)
 			return -1;
-	}
 	return 0;
+}
+
+/* Under ulimit -f a write past the limit is then EFBIG, an error that can be told. */
+static void block_file_size_signal(void)
+{
+	sigset_t only;
+
+	sigemptyset(&only);
+	sigaddset(&only, SIGXFSZ);
+	sigprocmask(SIG_BLOCK, &only, NULL);
 }
 
 /* "policy show" of "policy" "show"; the words that the verb took. */
@@ -136,6 +146,7 @@ int main(int argc, char **argv)
 
 	if (fill_holes() < 0)
 		return STATUS_NSBOX;
+	block_file_size_signal();
 	if (argc < 2) {
 		say("no verb given; 'nsbox help' lists them");
 		return STATUS_NSBOX;

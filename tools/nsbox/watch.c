@@ -174,9 +174,11 @@ static int start_and_wait(struct watch *w, struct nsbox_run *run, struct nsbox_r
 			return r;
 		tty_size(&w->tty, &run->tty_rows, &run->tty_cols);
 	}
-	r = nsbox_box_start(w->box, run, err);
-	if (r == 0 && w->tty.fd >= 0)
+	/* Raw before the start: a ^C typed meanwhile is for the program. */
+	if (w->tty.fd >= 0)
 		r = tty_raw(&w->tty, err);
+	if (r == 0)
+		r = nsbox_box_start(w->box, run, err);
 	if (r == 0)
 		r = loop(w, err);
 	return r < 0 ? r : nsbox_box_collect(w->box, out, err);

@@ -226,6 +226,21 @@ static int limit(char **arg)
 	return SAID;
 }
 
+/* The soft limit after it was set: what counts, whatever setrlimit() answered. */
+static int set_limit(char **arg)
+{
+	int resource = (int)number(arg[0]);
+	struct rlimit r;
+
+	if (getrlimit(resource, &r) < 0)
+		return -errno;
+	r.rlim_cur = number(arg[1]);
+	if (setrlimit(resource, &r) < 0 || getrlimit(resource, &r) < 0)
+		return -errno;
+	printf("%ld\n", (long)r.rlim_cur);
+	return SAID;
+}
+
 static int raise_limit(char **arg)
 {
 	struct rlimit r = { RLIM_INFINITY, RLIM_INFINITY };
@@ -277,6 +292,7 @@ const struct attack process_attacks[] = {
 	{ "send-rights", 1, send_rights,   "FD" },
 	{ "hold",	1, hold,	   "SECONDS: stay" },
 	{ "limit",	1, limit,	   "RESOURCE: soft hard" },
+	{ "set-limit",	2, set_limit,	   "RESOURCE SOFT: what it is afterwards" },
 	{ "raise-limit", 1, raise_limit,   "RESOURCE to infinity" },
 	{ "die",	1, crash,	   "SIGNAL" },
 	{ "signals",	0, signals,	   "signals ignored or blocked at start" },
