@@ -382,6 +382,10 @@ int artifacts_make_dir(const char *path)
 
 	if (!copy)
 		return -1;
+	if (!*copy) {
+		errno = ENOENT;
+		return -1;
+	}
 	for (char *at = copy + 1; (at = strchr(at, '/')); at++) {
 		*at = '\0';
 		if (mkdir(copy, 0700) < 0 && errno != EEXIST)

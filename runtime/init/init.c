@@ -278,6 +278,7 @@ static void __attribute__((noreturn)) serve(long payload_pid, int signals)
 
 void __attribute__((noreturn, used)) init_main(long *stack)
 {
+	const struct kernel_sigaction dfl = { 0 };
 	const uint64_t all = ~(uint64_t)0;
 	struct payload p = { .stage = STAGE_init };
 	long argc = stack[0], signals, pid;
@@ -288,6 +289,9 @@ void __attribute__((noreturn, used)) init_main(long *stack)
 	 * one thread that made the box. */
 	if (argc < 2 || sys(prctl, PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
 	    sys(prctl, PR_SET_PDEATHSIG, 0, 0, 0, 0) < 0 ||
+	    /* Ignored in the caller is ignored here, and then the kernel reaps the payload
+	     * itself: its end would never be seen (wait(2), NOTES). */
+	    sys(rt_sigaction, SIGCHLD, &dfl, 0, KERNEL_SIGSET_SIZE) < 0 ||
 	    sys(fcntl, BOX_FD_SOCK, F_SETFD, FD_CLOEXEC) < 0)
 		leave(125);
 	read_start(&p);
