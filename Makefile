@@ -5,6 +5,7 @@
 #   build/hot    musl, static, no third-party code: the `nsbox` command
 #   build/fault  the command with fault injection, for tests/fault
 #   build/asan   the library with address and undefined-behaviour sanitizers
+#   build/tsan   the library with the thread sanitizer
 #   build/fuzz   the same with coverage feedback for libFuzzer, where clang has it
 # Non-recursive: every rule is in this file and the fragments it includes. `test`,
 # `demo` and `bench` start make once more, because they first install what this
@@ -39,6 +40,7 @@ HOT_CFLAGS = $(COMMON_CFLAGS) -fno-pie -ffunction-sections -fdata-sections \
 	-idirafter /usr/include -idirafter /usr/include/$(MULTIARCH)
 FAULT_CFLAGS = $(HOT_CFLAGS) -DNSBOX_FAULTS
 ASAN_CFLAGS = $(COMMON_CFLAGS) -fPIC -O1 -fno-omit-frame-pointer $(SANITIZE)
+TSAN_CFLAGS = $(COMMON_CFLAGS) -fPIC -O1 -fno-omit-frame-pointer -fsanitize=thread
 FUZZ_CFLAGS = $(ASAN_CFLAGS) $(FUZZ_FLAGS)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all
 MULTIARCH := $(shell $(CC) -print-multiarch 2>/dev/null || $(CC) -dumpmachine)
@@ -75,9 +77,10 @@ LIB_OBJS := $(call objs,lib,$(LIB_SRCS) $(BLOBS))
 HOT_OBJS := $(call objs,hot,$(HOT_SRCS) $(BLOBS))
 FAULT_OBJS := $(call objs,fault,$(HOT_SRCS) $(BLOBS))
 ASAN_OBJS := $(call objs,asan,$(LIB_SRCS) $(BLOBS))
+TSAN_OBJS := $(call objs,tsan,$(LIB_SRCS) $(BLOBS))
 FUZZ_OBJS := $(call objs,fuzz,$(LIB_SRCS) $(BLOBS))
 POLICYC_OBJS := $(call objs,lib,$(wildcard tools/policyc/*.c))
-ALL_OBJS := $(LIB_OBJS) $(HOT_OBJS) $(FAULT_OBJS) $(ASAN_OBJS) $(FUZZ_OBJS) $(POLICYC_OBJS)
+ALL_OBJS := $(LIB_OBJS) $(HOT_OBJS) $(FAULT_OBJS) $(ASAN_OBJS) $(TSAN_OBJS) $(FUZZ_OBJS) $(POLICYC_OBJS)
 
 LIBS := $(B)/lib/libnsbox.a $(B)/lib/libnsbox.so $(B)/lib/nsbox.pc
 BINS := $(B)/bin/nsbox $(B)/bin/nsbox-policyc
@@ -130,6 +133,7 @@ $(eval $(call flavour,lib,CC,LIB_CFLAGS))
 $(eval $(call flavour,hot,MUSL_CC,HOT_CFLAGS))
 $(eval $(call flavour,fault,MUSL_CC,FAULT_CFLAGS))
 $(eval $(call flavour,asan,CC,ASAN_CFLAGS))
+$(eval $(call flavour,tsan,CC,TSAN_CFLAGS))
 $(eval $(call flavour,fuzz,FUZZ_CC,FUZZ_CFLAGS))
 
 # --- products ----------------------------------------------------------------

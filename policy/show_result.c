@@ -21,7 +21,8 @@ struct field {
 #define COUNT_OR_NULL "\"type\":[\"integer\",\"null\"],\"minimum\":0"
 #define MILLISECONDS "\"type\":[\"number\",\"null\"],\"minimum\":0"
 #define FLAG "\"type\":\"boolean\""
-#define ENCODING "\"enum\":[\"utf-8\",\"base64\"]"
+#define FLAG_OR_NULL "\"type\":[\"boolean\",\"null\"]"
+#define ENCODING "\"enum\":[\"utf-8\",\"base64\",null]"
 #define STRENGTH "\"enum\":[\"kernel\",\"userspace\",\"none\"]"
 
 static const struct field usage[] = {
@@ -34,11 +35,17 @@ static const struct field usage[] = {
 };
 
 static const struct field artifact[] = {
-	{ "path", TEXT, "relative to the work folder" },
+	{ "path", TEXT, "relative to the work folder; path_base64 is there when it is not UTF-8" },
 	{ "host_path", TEXT, "where the copy is" },
 	{ "size_bytes", COUNT, "bytes" },
 	{ "content_type", TEXT_OR_NULL, "media type by name and first bytes" },
 	{ "sha256", TEXT, "of what was copied" },
+	{ 0 },
+};
+
+static const struct field skipped[] = {
+	{ "path", TEXT, "relative to the work folder" },
+	{ "why", TEXT, "why it was not copied" },
 	{ 0 },
 };
 
@@ -62,17 +69,18 @@ static const struct field before[] = {
 	{ "success", FLAG, "it exited with 0" },
 	{ "reason", TEXT_OR_NULL, "a machine word, a colon and a sentence" },
 	{ "stdout", TEXT_OR_NULL, "what was kept; null: not captured" },
-	{ "stdout_encoding", ENCODING, "base64 when it is not UTF-8" },
-	{ "stdout_bytes", COUNT, "bytes written in all" },
-	{ "stdout_truncated", FLAG, "more was written than kept" },
+	{ "stdout_encoding", ENCODING, "base64 when it is not UTF-8; null: not captured" },
+	{ "stdout_bytes", COUNT_OR_NULL, "bytes written in all; null: nobody counted" },
+	{ "stdout_truncated", FLAG_OR_NULL, "more was written than kept or passed on" },
 	{ "stderr", TEXT_OR_NULL, "what was kept; null: not captured" },
-	{ "stderr_encoding", ENCODING, "base64 when it is not UTF-8" },
-	{ "stderr_bytes", COUNT, "bytes written in all" },
-	{ "stderr_truncated", FLAG, "more was written than kept" },
+	{ "stderr_encoding", ENCODING, "base64 when it is not UTF-8; null: not captured" },
+	{ "stderr_bytes", COUNT_OR_NULL, "bytes written in all; null: nobody counted" },
+	{ "stderr_truncated", FLAG_OR_NULL, "more was written than kept or passed on" },
 	{ 0 },
 };
 
 static const struct field after[] = {
+	{ "skipped_artifacts_total", COUNT, "more than skipped_artifacts when that list is full" },
 	{ "working_directory", TEXT_OR_NULL, "in the box" },
 	{ "notes", "\"type\":\"array\",\"items\":{\"type\":\"string\"}",
 	  "what the caller should know, one sentence each" },
@@ -136,6 +144,7 @@ static const struct {
 	bool is_array;
 } parts[] = {
 	{ "artifacts", artifact, true },
+	{ "skipped_artifacts", skipped, true },
 	{ "usage", usage, false },
 	{ "enforced", enforced, false },
 	{ "denials", denial, true },

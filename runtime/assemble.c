@@ -290,8 +290,9 @@ static int plan_limits(struct assembly *a, struct parts *w, struct nsbox_error *
 	int r;
 
 	PLAN_OP(&w->builder, .kind = OP_UMASK, .stage = STAGE_limits, .n = 022);
-	r = limits_compile_rlimits(&w->builder, w->policy, &have, STAGE_limits, err);
+	/* Before RLIMIT_NOFILE: a caller may hold more descriptors than the box may have. */
 	PLAN_OP(&w->builder, .kind = OP_FDS, .stage = STAGE_limits);
+	r = limits_compile_rlimits(&w->builder, w->policy, &have, STAGE_limits, err);
 	if (r < 0)
 		return r;
 	clip_rlimits(&w->builder);

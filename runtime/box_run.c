@@ -86,7 +86,7 @@ static void end_start(struct nsbox_box *box, struct watch *w)
 	pthread_mutex_lock(&box->lock);
 	box->watch = w;
 	box->starting = false;
-	if (box->kill_wanted)
+	if (w && box->kill_wanted)
 		watch_kill(w, KILL_CALLER, 0);
 	pthread_mutex_unlock(&box->lock);
 }
@@ -257,15 +257,18 @@ int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_e
 {
 	struct streams s = { .child = { -1, -1, -1 } };
 	uint64_t from = now_us();
-	struct watch *w = watch_new(box, err);
+	struct watch *w;
 	int r;
 
 	/* The clock that file systems stamp with: it lags behind the exact one. */
 	clock_gettime(CLOCK_REALTIME_COARSE, &box->started);
-	if (!w)
-		return NSBOX_E_NOMEM;
-	w->setup_ms = setup_deadline(box, run);
 	begin_start(box);
+	w = watch_new(box, err);
+	if (!w) {
+		end_start(box, NULL);
+		return NSBOX_E_NOMEM;
+	}
+	w->setup_ms = setup_deadline(box, run);
 	r = w->epoll < 0 || w->timer < 0 ? NSBOX_E_SYSTEM
 					 : streams_open(&s, w, run, &box->policy, err);
 	if (r >= 0 && run->artifacts_dir)
@@ -278,13 +281,12 @@ int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_e
 	else if (r == 0)
 		r = start_watching(box, w, run, err);
 	box->setup_us = now_us() - from;
+	w->dead = r < 0;
 	end_start(box, w);
 	if (r < 0 && err && err->os_errno == ENOSYS)
 		err_hint(err, "%s", HINT_OLD_KERNEL);
-	if (r < 0) {
-		w->dead = true;
+	if (r < 0)
 		run_drop(box);
-	}
 	return r;
 }
 
@@ -351,7 +353,7 @@ static int fill_artifacts(struct nsbox_result *r, const struct nsbox_box *box,
 		return 0;
 	if (req.work_fd < 0)
 		return err_set(err, NSBOX_E_SETUP, "the box passed no work folder");
-	return artifacts_collect_since(&r->artifacts, &req, err);
+	return artifacts_collect(&r->artifacts, &req, err);
 }
 
 static int result_of_run(struct nsbox_box *box, struct nsbox_result **out,

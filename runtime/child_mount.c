@@ -435,12 +435,19 @@ static long mask_tree(const struct child_args *a, bool is_dir)
 	return r;
 }
 
-/* Known names only: with the wrong guess of the kind the kernel answers EINVAL. */
+/*
+ * Known names only: with the wrong guess of the kind the kernel answers EINVAL. First a
+ * look whether it is there at all: to drop a tree that was cloned in vain costs the
+ * kernel an RCU grace period.
+ */
 static long mask_plain(const struct child_args *a, const struct op *op)
 {
 	bool is_dir = !(op->flags & OP_IS_FILE);
-	long r = -EINVAL;
+	long r = sys(faccessat, a->root_fd, dst_of(a, op), 0 /* F_OK */);
 
+	if (r == -ENOENT || r == -ENOTDIR)
+		return 0; /* nothing there to hide */
+	r = -EINVAL;
 	for (int i = 0; i < 2 && (r == -EINVAL || r == -ENOTDIR); i++, is_dir = !is_dir) {
 		long tree = mask_tree(a, is_dir);
 
@@ -450,7 +457,7 @@ static long mask_plain(const struct child_args *a, const struct op *op)
 			MOVE_MOUNT_F_EMPTY_PATH);
 		close_fd((int)tree);
 	}
-	return r == -ENOENT ? 0 : r; /* nothing there to hide */
+	return r;
 }
 
 long do_mask(struct child_args *a, const struct op *op)

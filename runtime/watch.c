@@ -45,13 +45,15 @@ uint64_t now_us(void)
 void watch_kill(struct watch *w, enum kill_reason why, uint64_t value)
 {
 	pthread_mutex_lock(&w->lock);
-	if (w->evidence.killed == KILL_NONE && !w->evidence.has_exit) {
-		w->evidence.killed = why;
-		w->evidence.kill_value = value;
+	if (!w->dead) { /* else the evidence is complete, and being read */
+		if (w->evidence.killed == KILL_NONE && !w->evidence.has_exit) {
+			w->evidence.killed = why;
+			w->evidence.kill_value = value;
+		}
+		if (!w->patience_us)
+			w->patience_us = now_us() + PATIENCE_US;
+		live_kill(&w->live); /* PID 1 of the namespace: the kernel kills the rest */
 	}
-	if (!w->patience_us)
-		w->patience_us = now_us() + PATIENCE_US;
-	live_kill(&w->live); /* PID 1 of the namespace: the kernel kills the rest */
 	pthread_mutex_unlock(&w->lock);
 }
 
@@ -75,10 +77,21 @@ int watch_signal(struct watch *w, int sig, struct nsbox_error *err)
 
 /* ----------------------------------------------------------------------- clocks -- */
 
-static uint64_t earliest(const struct watch *w)
+/* nsbox_box_kill() of another thread sets it. */
+static uint64_t patience(struct watch *w)
+{
+	uint64_t at;
+
+	pthread_mutex_lock(&w->lock);
+	at = w->patience_us;
+	pthread_mutex_unlock(&w->lock);
+	return at;
+}
+
+static uint64_t earliest(struct watch *w)
 {
 	const uint64_t times[] = { w->deadline_us, w->kill_at_us, w->next_sample_us,
-				   w->resume_us, w->patience_us };
+				   w->resume_us, patience(w) };
 	uint64_t first = UINT64_MAX;
 
 	for (size_t i = 0; i < ARRAY_SIZE(times); i++)
@@ -248,11 +261,13 @@ static void hear_init(struct watch *w)
 		return;
 	if (n == (ssize_t)sizeof(msg) && msg.head.magic == WIRE_MAGIC &&
 	    msg.head.type == WIRE_EXIT && !w->evidence.has_exit) {
-		w->evidence.exit = msg;
-		w->evidence.has_exit = true;
 		w->ended_us = now_us();
 		w->deadline_us = w->kill_at_us = w->next_sample_us = 0;
+		pthread_mutex_lock(&w->lock);
+		w->evidence.exit = msg;
+		w->evidence.has_exit = true;
 		w->patience_us = w->ended_us + PATIENCE_US;
+		pthread_mutex_unlock(&w->lock);
 	}
 	/* Anything else is the end of init; the pidfd tells the rest. */
 	drop_interest(w, w->live.sock);
@@ -278,7 +293,7 @@ static void reap(struct watch *w)
 	drop_interest(w, w->live.pidfd);
 	close(w->live.pidfd);
 	w->live.pidfd = -1;
-	w->dead = true;
+	w->dead = true; /* from here on no other thread touches the evidence */
 	pthread_mutex_unlock(&w->lock);
 	if (!w->evidence.has_exit)
 		hear_init(w); /* its last word may still be in the socket */
@@ -299,6 +314,7 @@ static void tick(struct watch *w)
 	w->armed_us = 0;
 	check_deadlines(w, now);
 	maybe_sample(w, now);
+	pthread_mutex_lock(&w->lock);
 	if (w->patience_us && now >= w->patience_us) {
 		/* A process that SIGKILL does not end (it waits inside the kernel): the
 		 * verdict is known, so say it; the kernel will do the rest. */
@@ -308,6 +324,7 @@ static void tick(struct watch *w)
 		if (!w->ended_us)
 			w->ended_us = now;
 	}
+	pthread_mutex_unlock(&w->lock);
 }
 
 static void dispatch(struct watch *w, const struct epoll_event *ev)

@@ -57,6 +57,20 @@ asan: $(ASAN_BINS) ## unit tests under address and undefined-behaviour sanitizer
 	@set -e; for t in $(ASAN_BINS); do echo "== $$t"; \
 		ASAN_OPTIONS=detect_leaks=1:abort_on_error=1 UBSAN_OPTIONS=print_stacktrace=1 $$t; done
 
+# What threads may do at once: boxes of their own, and nsbox_box_kill() on any.
+TSAN_BINS := $(B)/tsan/tests/test_box_threads
+
+$(B)/tsan/internal.a: $(TSAN_OBJS)
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+$(B)/tsan/tests/%: tests/unit/%.c $(B)/tsan/internal.a | $(GENERATED)
+	@mkdir -p $(@D)
+	$(call say,CC $@)
+	$(Q)$(CC) $(TSAN_CFLAGS) $(CFLAGS) -MMD -MP $< -o $@ $(B)/tsan/internal.a -lcmocka -ljansson $(EXTRA_LIBS_$*)
+
+tsan: $(TSAN_BINS) ## threads under the thread sanitizer
+	@set -e; for t in $(TSAN_BINS); do echo "== $$t"; TSAN_OPTIONS=halt_on_error=0:exitcode=66 $$t; done
+
 # With clang's libFuzzer where its runtime is installed, else with a driver of
 # ours that replays the corpus and mutates it without coverage feedback.
 FUZZ_ENGINE = $(shell tools/fuzz-run --engine)
@@ -108,5 +122,5 @@ $(B)/bench/filter: tools/bench/filter.c $(B)/lib/internal.a
 	$(Q)$(CC) $(LIB_CFLAGS) $(CFLAGS) $< -o $@ $(B)/lib/internal.a
 
 .PHONY: test-programs test check-unit check check-root check-user check-userns check-escape \
-	check-fault check-abi asan fuzz-smoke lint bench demo
--include $(UNIT_BINS:=.d) $(ASAN_BINS:=.d)
+	check-fault check-abi asan tsan fuzz-smoke lint bench demo
+-include $(UNIT_BINS:=.d) $(ASAN_BINS:=.d) $(TSAN_BINS:=.d)
