@@ -68,8 +68,8 @@ int nsbox_box_open(struct nsbox_box **out, enum nsbox_tier tier,
 	r = policy_copy(&box->policy, &policy->p, err);
 	if (r >= 0)
 		host_find(&box->host, err, &r);
-	if (r >= 0 && box->policy.fs.write.n && !box->host.id.is_host_root)
-		identity_use_own(&box->host.id);
+	if (r >= 0 && box->policy.fs.write.n)
+		r = identity_for_writing(&box->host.id, err);
 	if (r >= 0)
 		r = box->init_fd = open_init(err);
 	if (r < 0) {

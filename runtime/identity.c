@@ -178,10 +178,20 @@ int identity_find(struct identity *out, struct nsbox_error *err)
 	return 0;
 }
 
-void identity_use_own(struct identity *id)
+int identity_for_writing(struct identity *id, struct nsbox_error *err)
 {
-	id->uids.count = id->gids.count = 0;
-	id->may_tree = false;
+	if (!id->is_host_root) {
+		id->uids.count = id->gids.count = 0;
+		id->may_tree = false;
+		return 0;
+	}
+	/* Files would belong to the box's own uid, or could not be made at all. */
+	if (id->may_map && !id->may_tree) {
+		err_hint(err, "give nsbox CAP_SYS_ADMIN, or run it as the owner of the folder");
+		return err_set(err, NSBOX_E_UNSUPPORTED,
+			       "fs.write as root needs idmapped mounts, which take CAP_SYS_ADMIN");
+	}
+	return 0;
 }
 
 static uint32_t pick(const struct id_range *range, uint32_t own, pid_t child)

@@ -35,11 +35,12 @@ struct identity {
  * namespace that maps no root of the host are ordinary ones, 0 included. */
 int identity_find(struct identity *out, struct nsbox_error *err);
 /*
- * Give the box the caller's own ids after all. The root of a container may not make
- * idmapped mounts of the host's file systems, so a writable folder needs this; never
- * for the host's root.
+ * Files that the box makes in a folder of the caller's must belong to the caller. The
+ * root of a container may not make idmapped mounts of the host's file systems: its box
+ * gets the caller's own ids after all. The host's root never does; without idmapped
+ * mounts it is NSBOX_E_UNSUPPORTED.
  */
-void identity_use_own(struct identity *id);
+int identity_for_writing(struct identity *id, struct nsbox_error *err);
 uid_t identity_uid(const struct identity *id, pid_t child);
 gid_t identity_gid(const struct identity *id, pid_t child);
 

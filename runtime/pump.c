@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -203,6 +204,9 @@ static enum step read_some(struct pump *p)
 /* At most this many rounds a call, so that one stream cannot hold up the loop. */
 enum { ROUNDS_MAX = 16 };
 
+/* What an unprivileged process may make of a pipe (pipe-max-size), unless changed. */
+enum { PIPE_MAX = 1 << 20 };
+
 static enum step step_rounds(struct pump *p)
 {
 	enum step s = STEP_ON;
@@ -240,10 +244,26 @@ void pump_step(struct pump *p)
 		pump_close(p);
 }
 
+/*
+ * No more than a pipe can hold: the payload may have passed its end on, through a socket
+ * in a folder that another box has too, to one that writes for ever.
+ */
+static uint64_t drain_limit(const struct pump *p)
+{
+	int held = 0;
+
+	if (ioctl(p->src, FIONREAD, &held) < 0 || held < PIPE_MAX)
+		held = PIPE_MAX;
+	return p->total + (uint64_t)held;
+}
+
 bool pump_drain(struct pump *p)
 {
+	if (!p->over && !p->drain_limit)
+		p->drain_limit = drain_limit(p);
 	while (!p->over) {
-		enum step s = step_rounds(p);
+		bool is_enough = p->at >= p->len && p->total >= p->drain_limit;
+		enum step s = is_enough ? STEP_OVER : step_rounds(p);
 
 		if (s == STEP_WAIT_DST) {
 			wait_for(p, false);

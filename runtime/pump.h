@@ -28,6 +28,7 @@ struct pump {
 	bool src_in, dst_in;	/* is registered with epoll */
 	bool is_capture;	/* was opened without a dst; stays true after the end */
 	int error;		/* errno of a write that failed; EPIPE is no failure */
+	uint64_t drain_limit;	/* the writer is dead: total at which to stop */
 	bool over;		/* nothing more will come or go */
 };
 

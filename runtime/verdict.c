@@ -81,6 +81,21 @@ static void from_timeout(struct nsbox_result *r, const struct watch *w, struct b
 		num_time_text(w->timeout_us, limit));
 }
 
+/*
+ * A signal that ends programs at RLIMIT_CPU, and the time to go with it: they can send
+ * it to themselves. The kernel compares whole ticks, the status knows exact times, so
+ * SIGXCPU may be a little early; SIGKILL comes a second after it.
+ */
+static bool is_cpu_limit(const struct watch *w, int sig)
+{
+	uint64_t limit = w->policy->limits.cpu_time;
+	uint64_t used = w->evidence.exit.user_us + w->evidence.exit.system_us;
+
+	if (!limit)
+		return false;
+	return sig == SIGXCPU ? used >= limit - limit / 4 : sig == SIGKILL && used >= limit;
+}
+
 static void from_status(struct nsbox_result *r, const struct watch *w, struct buf *reason)
 {
 	const struct evidence *e = &w->evidence;
@@ -100,11 +115,9 @@ static void from_status(struct nsbox_result *r, const struct watch *w, struct bu
 			num_size_text(w->policy->limits.memory, text));
 	} else if (r->signal == SIGSYS) {
 		r->verdict = NSBOX_DENIED;
-		buf_str(reason, "seccomp: killed for a forbidden system call");
-	} else if (w->policy->limits.cpu_time &&
-		   (r->signal == SIGXCPU ||
-		    (r->signal == SIGKILL &&
-		     e->exit.user_us + e->exit.system_us >= w->policy->limits.cpu_time))) {
+		/* The wait status is the same when it sent the signal to itself. */
+		buf_str(reason, "seccomp: died of SIGSYS, the signal for a forbidden system call");
+	} else if (is_cpu_limit(w, r->signal)) {
 		r->verdict = NSBOX_TIMED_OUT;
 		buf_fmt(reason, "cpu_time: used more than %s of processor time",
 			num_time_text(w->policy->limits.cpu_time, text));

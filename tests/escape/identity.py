@@ -226,6 +226,10 @@ def process_hygiene(tap):
     ran = box(["--ro", f"{ATTACK}:{IN_BOX}"], IN_BOX, "signals",
               preexec_fn=lambda: __import__("signal").signal(1, __import__("signal").SIG_IGN))
     tap.equal(ran["stdout"], "\n", "E23 a signal that the caller ignores is not ignored", ran)
+    ran = box(["--timeout", "5"], "sh", "-c", "(exit 3); exit $?",
+              preexec_fn=lambda: __import__("signal").signal(17, __import__("signal").SIG_IGN))
+    tap.equal((ran["verdict"], ran["exit_code"]), ("exited", 3),
+              "E23 a caller that ignores SIGCHLD hears of the end all the same", ran)
     got, ran = boxed_attack([], "limit", "4")
     # At 0 the kernel still starts the handler of a host that pipes cores: core(5).
     tap.equal(got, "1 1", "E46 core dumps are off, soft and hard, piped ones too", ran)

@@ -153,6 +153,10 @@ def cpu_time_is_a_limit_of_its_own(tap):
     ran = box([*WITH_ATTACK, "--cpu-time", "1", "--timeout", "20"], "sh", "-c", script)
     tap.equal(ran["verdict"], "timed_out", "E28 spread over four processes it still ends", ran)
     tap.ok("cpu" in str(ran["reason"]), "E28 for CPU time, of all together", ran)
+    for number in ("24", "9"):
+        ran = box([*WITH_ATTACK, "--cpu-time", "5"], IN_BOX, "die", number)
+        tap.equal((ran["verdict"], ran["signal"]), ("signaled", int(number)),
+                  f"E28 signal {number} that it sends to itself is no CPU time", ran)
     ran = box(["--cpu-time", "1"], "sleep", "2")
     tap.equal(ran["exit_code"], 0, "E28 sleeping costs none", ran)
 

@@ -235,9 +235,49 @@ static void what_a_dead_writer_left_is_drained(void **state)
 	rig_down(&r);
 }
 
+/* Another box may have got the end of a dead one, and write to it for ever. */
+static void a_source_without_end_is_drained_by_what_a_pipe_can_hold(void **state)
+{
+	struct nsbox_error err = NSBOX_ERROR_INIT;
+	struct rig r = { .in = -1, .out = -1, .epoll = epoll_create1(EPOLL_CLOEXEC) };
+	int zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+
+	(void)state;
+	capture_init(&r.capture, 4096);
+	assert_int_equal(pump_open(&r.pump, r.epoll, (struct pump_end){ zero, false },
+				   (struct pump_end){ -1, false }, &err), 0);
+	r.pump.capture = &r.capture;
+	alarm(10); /* without a bound it never comes back */
+	assert_true(pump_drain(&r.pump));
+	alarm(0);
+	assert_true(r.pump.total >= 1 << 20);
+	assert_true(r.pump.total <= 4 << 20);
+	rig_down(&r);
+}
+
+static void a_full_pipe_is_drained_to_its_end(void **state)
+{
+	static char block[65536];
+	uint64_t written = 0;
+	struct rig r;
+	ssize_t n;
+
+	(void)state;
+	rig_up(&r, true);
+	assert_int_equal(fcntl(r.in, F_SETFL, O_NONBLOCK), 0);
+	while ((n = write(r.in, block, sizeof(block))) > 0)
+		written += (uint64_t)n;
+	assert_true(pump_drain(&r.pump)); /* the writing end is open: "empty" is the end */
+	assert_true(written > 0);
+	assert_int_equal(r.pump.total, written);
+	rig_down(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_source_without_end_is_drained_by_what_a_pipe_can_hold),
+		cmocka_unit_test(a_full_pipe_is_drained_to_its_end),
 		cmocka_unit_test(what_is_written_is_captured_until_the_end),
 		cmocka_unit_test(a_relay_stops_passing_at_its_limit_and_goes_on_counting),
 		cmocka_unit_test(a_reader_that_left_is_no_failure_and_raises_no_signal),
