@@ -432,8 +432,8 @@ static int collect(struct walk *w)
 	return rc;
 }
 
-int artifacts_collect_since(struct artifacts *out, const struct artifacts_request *r,
-			    struct nsbox_error *err)
+int artifacts_collect(struct artifacts *out, const struct artifacts_request *r,
+		      struct nsbox_error *err)
 {
 	owned(artifacts_free) struct artifacts a = { 0 };
 	struct walk w = { .out = &a, .r = r, .host = -1, .err = err };
@@ -448,16 +448,4 @@ int artifacts_collect_since(struct artifacts *out, const struct artifacts_reques
 	*out = a;
 	a = (struct artifacts){ 0 };
 	return 0;
-}
-
-int artifacts_collect(struct artifacts *out, int work_fd, const char *host_dir,
-		      const struct policy *policy, uid_t owner_uid, gid_t owner_gid,
-		      struct nsbox_error *err)
-{
-	const struct artifacts_request r = {
-		.work_fd = work_fd, .host_dir = host_dir, .policy = policy,
-		.owner_uid = owner_uid, .owner_gid = owner_gid,
-	};
-
-	return artifacts_collect_since(out, &r, err);
 }

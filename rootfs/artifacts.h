@@ -33,19 +33,6 @@ struct artifacts {
 	size_t skipped_n, skipped_total;
 };
 
-/*
- * Copy from work_fd (O_PATH or O_RDONLY folder) into host_dir (made with mode
- * 0700 when missing; files 0600, owner_uid:owner_gid when the
- * launcher may chown). Existing files are replaced atomically, never followed.
- * Dot-folders that the box uses for caches are skipped without a word. Depth counts
- * the parts of a path: "a/b.txt" has 2. When this fails, files that were copied
- * before stay in host_dir, whole; the one that was being copied does not.
- */
-int artifacts_collect(struct artifacts *out, int work_fd, const char *host_dir,
-		      const struct policy *policy, uid_t owner_uid,
-		      gid_t owner_gid, struct nsbox_error *err);
-
-/* The same as a request, with what artifacts_collect() leaves at zero. */
 struct artifacts_request {
 	int work_fd;
 	const char *host_dir;
@@ -55,8 +42,17 @@ struct artifacts_request {
 	struct timespec since;	/* only files whose ctime is not older (a work folder
 				   that existed before the run); zero: all */
 };
-int artifacts_collect_since(struct artifacts *out, const struct artifacts_request *r,
-			    struct nsbox_error *err);
+
+/*
+ * Copy from work_fd (O_PATH or O_RDONLY folder) into host_dir (made with mode
+ * 0700 when missing; files 0600, owner_uid:owner_gid when the
+ * launcher may chown). Existing files are replaced atomically, never followed.
+ * Dot-folders that the box uses for caches are skipped without a word. Depth counts
+ * the parts of a path: "a/b.txt" has 2. When this fails, files that were copied
+ * before stay in host_dir, whole; the one that was being copied does not.
+ */
+int artifacts_collect(struct artifacts *out, const struct artifacts_request *r,
+		      struct nsbox_error *err);
 void artifacts_free(struct artifacts *a);
 
 /* Make the folder, parents included, with mode 0700; one that exists is fine.

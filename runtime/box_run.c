@@ -353,7 +353,7 @@ static int fill_artifacts(struct nsbox_result *r, const struct nsbox_box *box,
 		return 0;
 	if (req.work_fd < 0)
 		return err_set(err, NSBOX_E_SETUP, "the box passed no work folder");
-	return artifacts_collect_since(&r->artifacts, &req, err);
+	return artifacts_collect(&r->artifacts, &req, err);
 }
 
 static int result_of_run(struct nsbox_box *box, struct nsbox_result **out,

@@ -80,9 +80,17 @@ static void put(const char *name, const char *text)
 	close(fd);
 }
 
+static int collect_as(const char *to, uid_t uid, gid_t gid)
+{
+	const struct artifacts_request r = { .work_fd = work_fd, .host_dir = to, .policy = &policy,
+					     .owner_uid = uid, .owner_gid = gid };
+
+	return artifacts_collect(&got, &r, &err);
+}
+
 static int collect(void)
 {
-	return artifacts_collect(&got, work_fd, host, &policy, geteuid(), getegid(), &err);
+	return collect_as(host, geteuid(), getegid());
 }
 
 static const struct artifact *find(const char *path)
@@ -403,13 +411,13 @@ static void files_older_than_the_run_are_not_its_artifacts(void **state)
 	usleep(20000);
 	put("changed", "2");
 	put("new", "n");
-	assert_int_equal(artifacts_collect_since(&got, &r, &err), 0);
+	assert_int_equal(artifacts_collect(&got, &r, &err), 0);
 	assert_int_equal(got.n, 2);
 	assert_non_null(find("changed"));
 	assert_non_null(find("new"));
 	artifacts_free(&got);
 	r.since = (struct timespec){ 0 };
-	assert_int_equal(artifacts_collect_since(&got, &r, &err), 0);
+	assert_int_equal(artifacts_collect(&got, &r, &err), 0);
 	assert_int_equal(got.n, 3);
 }
 
@@ -424,7 +432,7 @@ static void the_folder_is_made_private_and_the_files_belong_to_the_caller(void *
 	snprintf(deep, sizeof(deep), "%s/new/out", host);
 	run("mkdir %s/d", work);
 	put("d/f", "x");
-	assert_int_equal(artifacts_collect(&got, work_fd, deep, &policy, 12345, 12346, &err), 0);
+	assert_int_equal(collect_as(deep, 12345, 12346), 0);
 	assert_int_equal(stat(deep, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0700);
 	assert_int_equal(st.st_uid, 12345);
@@ -439,15 +447,13 @@ static void a_folder_that_cannot_be_written_is_an_error_with_a_hint(void **state
 {
 	(void)state;
 	put("f", "x");
-	assert_int_equal(artifacts_collect(&got, work_fd, "/proc/nothing/here", &policy, 0, 0, &err),
-			 NSBOX_E_SYSTEM);
+	assert_int_equal(collect_as("/proc/nothing/here", 0, 0), NSBOX_E_SYSTEM);
 	assert_int_equal(err.os_errno, ENOENT);
 	assert_true(strstr(err.message, "/proc/nothing/here") != NULL);
 	assert_true(err.hint[0] != '\0');
 	assert_int_equal(got.n, 0);
 	err = (struct nsbox_error)NSBOX_ERROR_INIT;
-	assert_int_equal(artifacts_collect(&got, work_fd, "relative", &policy, 0, 0, &err),
-			 NSBOX_E_USAGE);
+	assert_int_equal(collect_as("relative", 0, 0), NSBOX_E_USAGE);
 }
 
 /* In a child: a mount namespace of its own. 0: as wanted. */
