@@ -75,13 +75,13 @@ int fd_open(int dirfd, const char *path, int flags, mode_t mode,
 		.flags = (uint64_t)(unsigned)(flags | O_CLOEXEC),
 		.resolve = resolve,
 	};
-	int tries = 8;
+	int tries = 100;
 	long fd;
 
 	/* openat2(2) refuses a mode without O_CREAT or O_TMPFILE with EINVAL. */
 	if (flags & (O_CREAT | (O_TMPFILE & ~O_DIRECTORY)))
 		how.mode = mode & 07777;
-	/* EAGAIN: somebody renamed a folder on the way while ".." was checked. */
+	/* EAGAIN: somebody renamed or mounted, anywhere on the host, while ".." was checked. */
 	do {
 		fd = syscall(SYS_openat2, dirfd, path, &how, sizeof(how));
 	} while (fd < 0 && (errno == EINTR || (errno == EAGAIN && tries-- > 0)));

@@ -27,7 +27,15 @@ static long open_in_root(const struct child_args *a, const char *path, uint64_t 
 		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
 	};
 
-	return sys(openat2, a->root_fd, path, &how, sizeof(how));
+	int tries = 100;
+	long r;
+
+	/* EAGAIN: a ".." on the way (of /var/tmp -> ../tmp, say) could not be checked, for
+	 * somebody mounted or renamed meanwhile, anywhere on the host: other boxes do. */
+	do {
+		r = sys(openat2, a->root_fd, path, &how, sizeof(how));
+	} while (r == -EAGAIN && --tries);
+	return r;
 }
 
 enum { PATH_ROOM = 4096 };

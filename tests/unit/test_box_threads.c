@@ -86,6 +86,27 @@ static void eight_threads_run_twenty_boxes_each(void **state)
 	assert_int_equal(errno, ECHILD);
 }
 
+/*
+ * In a box /var/tmp is a link with ".." in it. openat2() cannot check that while
+ * anybody mounts something, and answers EAGAIN: each box then disturbed the others.
+ */
+static void boxes_that_are_built_at_once_do_not_disturb_each_other(void **state)
+{
+	char folder[] = "/var/tmp/nsbox-threads.XXXXXX";
+	const struct work through_link = { "default", { "fs.read", folder, NULL }, "echo up", "up\n" };
+	pthread_t threads[THREADS];
+
+	(void)state;
+	wrong = 0;
+	assert_non_null(mkdtemp(folder));
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, work, (void *)&through_link), 0);
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+	assert_int_equal(rmdir(folder), 0);
+	assert_int_equal(wrong, 0);
+}
+
 static struct nsbox_policy *shared_policy;
 
 static void *open_from_shared(void *arg)
@@ -297,6 +318,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(eight_threads_run_twenty_boxes_each),
+		cmocka_unit_test(boxes_that_are_built_at_once_do_not_disturb_each_other),
 		cmocka_unit_test(one_policy_is_read_by_many_threads),
 		cmocka_unit_test(a_kill_during_a_run_ends_it_at_once),
 		cmocka_unit_test(a_kill_during_the_start_is_not_lost),
