@@ -280,7 +280,6 @@ void __attribute__((noreturn, used)) init_main(long *stack)
 {
 	const struct kernel_sigaction dfl = { 0 };
 	const uint64_t all = ~(uint64_t)0;
-	const struct kernel_sigaction dfl = { 0 };
 	struct payload p = { .stage = STAGE_init };
 	long argc = stack[0], signals, pid;
 
@@ -296,9 +295,6 @@ void __attribute__((noreturn, used)) init_main(long *stack)
 	    sys(fcntl, BOX_FD_SOCK, F_SETFD, FD_CLOEXEC) < 0)
 		leave(125);
 	read_start(&p);
-	/* A caller that ignores SIGCHLD hands that on by exec, and then the kernel reaps
-	 * the payload without a word: its end would never be seen. */
-	sys(rt_sigaction, SIGCHLD, &dfl, 0, KERNEL_SIGSET_SIZE);
 	sys(rt_sigprocmask, SIG_SETMASK, &all, 0, KERNEL_SIGSET_SIZE);
 	signals = sys(signalfd4, -1, &all, KERNEL_SIGSET_SIZE, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (signals < 0)
