@@ -36,24 +36,27 @@ static bool is_ours(const struct placeholder_mark *m, const struct stat *st, tim
 	return m->is_begun && st->st_ctim.tv_sec >= since;
 }
 
-void placeholder_drop(struct placeholder *p, struct placeholder_mark *mark, time_t since)
+bool placeholder_drop(struct placeholder *p, struct placeholder_mark *mark, time_t since)
 {
 	int fd = p->fd >= 0 ? p->fd
 			    : openat(p->dir, p->name,
 				     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	bool is_locked = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0;
 	struct stat st;
 
 	/*
 	 * A refused lock is another box with a mount on it: that one removes it. Of two
 	 * that upgrade at once one succeeds, for each gives up its shared lock first.
 	 */
-	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 &&
+	if (fd >= 0 && !is_locked &&
 	    fstatat(p->dir, p->name, &st, AT_SYMLINK_NOFOLLOW) == 0 && is_ours(mark, &st, since))
 		unlinkat(p->dir, p->name, AT_REMOVEDIR); /* fails when it was filled */
 	if (fd >= 0)
 		close(fd);
 	p->fd = -1;
-	mark->is_made = mark->is_begun = false;
+	if (!is_locked)
+		mark->is_made = mark->is_begun = false;
+	return !is_locked;
 }
 
 /* ------------------------------------------------------- the process itself -- */
@@ -80,6 +83,26 @@ static void close_all_but(const struct watch *w)
 	syscall(SYS_close_range, from, ~0U, 0);
 }
 
+/*
+ * The launcher's child shares the launcher's locks and may outlive it by a moment, so a
+ * refused lock is tried again for a while; after that it is another box's.
+ */
+static void drop_all(const struct watch *w)
+{
+	const struct timespec pause = { .tv_nsec = 10000000 };
+	size_t left = w->g->n;
+
+	for (int round = 0; round < 200 && left; round++) {
+		if (round)
+			nanosleep(&pause, NULL);
+		left = 0;
+		for (size_t i = 0; i < w->g->n; i++)
+			if ((w->g->marks[i].is_made || w->g->marks[i].is_begun) &&
+			    !placeholder_drop(&w->v[i], &w->g->marks[i], w->g->since))
+				left++;
+	}
+}
+
 static void guardian_run(struct watch *w)
 {
 	struct pollfd death = { .fd = w->launcher, .events = POLLIN };
@@ -93,8 +116,7 @@ static void guardian_run(struct watch *w)
 	while (poll(&death, 1, -1) != 1)
 		if (errno != EINTR)
 			break;
-	for (size_t i = 0; i < w->g->n; i++)
-		placeholder_drop(&w->v[i], &w->g->marks[i], w->g->since);
+	drop_all(w);
 	_exit(0);
 }
 

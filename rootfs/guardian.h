@@ -30,9 +30,10 @@ struct placeholder {
  * into it. */
 bool placeholder_is(const struct stat *st);
 
-/* Remove it if it is still the same empty folder and no other box uses it.
+/* Remove it if it is still the same empty folder and no other box uses it. False: it
+ * is locked, so another box does, or the launcher's child still lives.
  * Only async-signal-safe calls. @since: when the guardian began. */
-void placeholder_drop(struct placeholder *p, struct placeholder_mark *mark, time_t since);
+bool placeholder_drop(struct placeholder *p, struct placeholder_mark *mark, time_t since);
 
 struct guardian {
 	pid_t pid;	/* 0: none */

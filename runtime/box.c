@@ -201,8 +201,10 @@ int nsbox_box_collect(struct nsbox_box *box, struct nsbox_result **out, struct n
 	if (!box || !out || !box->watch)
 		return err_set(err, NSBOX_E_USAGE, "nsbox_box_collect: nothing was started");
 	r = nsbox_box_wait(box, 0, err);
-	if (r < 0)
+	if (r < 0) {
+		run_drop(box);
 		return r;
+	}
 	if (r == 0)
 		return err_set(err, NSBOX_E_BUSY, "the run goes on");
 	return run_collect(box, out, err);

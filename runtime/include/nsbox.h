@@ -26,17 +26,26 @@
  * Rules that hold for every call:
  *
  *   - A call returns 0 (or a count) on success and a negative enum nsbox_code
- *     on failure. On failure outputs are untouched and *err says why.
+ *     on failure. On failure outputs are untouched and *err says why; err may be
+ *     NULL. Each call starts by clearing *err, so one record serves many calls.
  *   - A payload that crashes, is killed or runs out of time is a success: the
  *     library did its job. Read the verdict in the result.
  *   - Whoever got the pointer from *_new/_open/_run frees it. Strings and
  *     buffers read from an object live as long as that object. Free accepts NULL.
+ *   - What a request points to (texts, lists, descriptors) is needed until the call
+ *     that takes it returns, not for the run.
  *   - The library never exits, never prints, installs no signal handler, reaps
  *     no child but its own, and changes nothing of the calling process: not its
- *     directory, umask, environment, credentials or open descriptors.
+ *     directory, umask, environment, credentials or open descriptors. A running box
+ *     is a child of the process: it brings a SIGCHLD, which may be ignored, and
+ *     a wait of yours for any child may meet it, which does no harm.
  *   - Distinct objects may be used from distinct threads at once. One box is
  *     used by one thread at a time, but nsbox_box_kill() is safe from any.
  *     A policy may be read by many threads; nobody may change it meanwhile.
+ *     The thread that started a run may end before it.
+ *   - A box belongs to the process that opened it. A copy made by fork(2) must not
+ *     use or close it; until it executes another program it also holds the
+ *     descriptors of a run in flight, which then survives your own death.
  */
 #ifndef NSBOX_H
 #define NSBOX_H
@@ -80,8 +89,8 @@ enum nsbox_code {
 /*
  * One failure, complete. Owned by the caller and never holds a pointer, so it
  * needs no free, survives being out of memory, and can be copied between
- * processes byte for byte. The first cause wins: later code may add context in
- * front of the message but never replaces code, os_errno or stage.
+ * processes byte for byte. Within one call the first cause wins: later code may add
+ * context in front of the message but never replaces code, os_errno or stage.
  */
 struct nsbox_error {
 	uint32_t size;	      /* set by NSBOX_ERROR_INIT */
@@ -143,7 +152,7 @@ NSBOX_API void nsbox_policy_free(struct nsbox_policy *policy);
 
 /*
  * The key table, for programs that build their own options from it. @i from 0;
- * NULL past the end. The strings are static.
+ * NSBOX_E_USAGE past the end. The strings are static.
  */
 struct nsbox_key {
 	const char *name;	/* "limits.memory" */
@@ -189,15 +198,20 @@ nsbox_box_open(struct nsbox_box **out, enum nsbox_tier tier,
 enum nsbox_io {
 	NSBOX_IO_CAPTURE = 0, /* in memory, bounded by the policy (input: empty) */
 	NSBOX_IO_NULL = 1,
-	NSBOX_IO_FD = 2,      /* the payload gets the descriptor itself */
-	NSBOX_IO_RELAY = 3    /* the library copies to (from) the descriptor, bounded
-				 by the policy; the payload never holds it */
+	NSBOX_IO_FD = 2,      /* the payload gets the descriptor itself; no folder, since
+				 that would lead it out of the box */
+	NSBOX_IO_RELAY = 3    /* the library copies to (from) the descriptor, output bounded
+				 by the policy; the payload never holds it. Its flags stay
+				 as they are. A write that fails (a full disk) makes collect
+				 fail with NSBOX_E_SYSTEM; a reader that left (EPIPE) only
+				 breaks the payload's pipe, and no SIGPIPE is raised */
 };
 
 enum nsbox_run_flag {
 	NSBOX_RUN_TTY = 1,	/* a pty of the box's own for stdin/stdout/stderr, relayed
-				   to in_fd and out_fd; the caller puts its own terminal
-				   into raw mode */
+				   to in_fd and out_fd without a bound (or captured within
+				   it); err is not used. The caller puts its own terminal,
+				   if there is one, into raw mode */
 	NSBOX_RUN_NO_LAYERS = 2	/* reserved; must be zero */
 };
 
@@ -207,7 +221,8 @@ enum nsbox_run_flag {
  * way round: unknown non-zero tail bytes are refused, never ignored.
  *
  * Give either argv (a command looked up in the box's PATH) or language with code
- * or file.
+ * or file. A command that is not there or may not be executed is a result, with exit
+ * code 127 or 126 and a reason, as in a shell.
  */
 struct nsbox_run {
 	uint32_t size; /* set by NSBOX_RUN_INIT */
@@ -221,11 +236,12 @@ struct nsbox_run {
 	const char *const *argv; /* NULL-terminated; with language: its arguments */
 	const char *const *env;	 /* NULL-terminated NAME=VALUE, on top of the policy's */
 	const char *cwd;	 /* in the box; NULL: see nsbox(1), --workdir */
-	uint64_t timeout_ms;	 /* 0: the policy's timeout; there is always one */
+	uint64_t timeout_ms;	 /* 0: the policy's timeout; there is always one. At most
+				    UINT64_MAX / 2000 */
 	int32_t in, out, err;	 /* enum nsbox_io */
 	int32_t in_fd, out_fd, err_fd;
 	const char *artifacts_dir; /* a host folder (made when missing); NULL: none */
-	uint32_t tty_rows, tty_cols; /* 0: 24 x 80 */
+	uint32_t tty_rows, tty_cols; /* 0: 24 x 80; at most 65535 */
 };
 #define NSBOX_RUN_INIT { sizeof(struct nsbox_run), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
 			 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
@@ -237,7 +253,14 @@ nsbox_box_run(struct nsbox_box *box, const struct nsbox_run *run,
 
 /*
  * The same in two halves, for event loops: start, poll nsbox_box_fd() for
- * reading, then collect. Collect returns NSBOX_E_BUSY while the run goes on.
+ * reading, then collect. Collect returns NSBOX_E_BUSY while the run goes on: poll
+ * again. It does what is to be done meanwhile (streams, clocks, limits), so call it
+ * whenever the descriptor is readable; nothing else is needed. Any other failure ends
+ * the run. Start is NSBOX_E_BUSY until the run before was collected; wait and collect
+ * without a start are NSBOX_E_USAGE.
+ *
+ * The descriptor (level-triggered, close-on-exec; -1: nothing runs) is the same from
+ * start to collect, which closes it: take it out of a loop that keeps numbers.
  */
 NSBOX_API NSBOX_MUST_CHECK int
 nsbox_box_start(struct nsbox_box *box, const struct nsbox_run *run,
@@ -247,15 +270,18 @@ NSBOX_API NSBOX_MUST_CHECK int
 nsbox_box_collect(struct nsbox_box *box, struct nsbox_result **out,
 		  struct nsbox_error *err);
 
-/* Wait at most timeout_ms (-1: for ever) and handle what came; 1: collect now. */
+/* Wait at most timeout_ms (-1: for ever) and handle what came. 1: collect now; 0: the
+ * run goes on, perhaps before the time is over. */
 NSBOX_API NSBOX_MUST_CHECK int
 nsbox_box_wait(struct nsbox_box *box, int timeout_ms, struct nsbox_error *err);
 
-/* Forward a signal to the payload's process group. */
+/* Forward a signal (1 to 64) to the payload's process group. NSBOX_E_BUSY: it has ended,
+ * or nothing was started. */
 NSBOX_API NSBOX_MUST_CHECK int
 nsbox_box_signal(struct nsbox_box *box, int signal, struct nsbox_error *err);
 
-/* The caller's terminal changed its size (NSBOX_RUN_TTY). */
+/* The caller's terminal changed its size (up to 65535). NSBOX_E_BUSY: no run with
+ * NSBOX_RUN_TTY. */
 NSBOX_API NSBOX_MUST_CHECK int
 nsbox_box_resize(struct nsbox_box *box, uint32_t rows, uint32_t cols,
 		 struct nsbox_error *err);
@@ -269,7 +295,11 @@ NSBOX_API NSBOX_MUST_CHECK int
 nsbox_box_explain(struct nsbox_box *box, const struct nsbox_run *run,
 		  const char *form, char **out, struct nsbox_error *err);
 
-/* Kill everything in the box. Safe from any thread; idempotent. */
+/*
+ * Kill everything in the box. Safe from any thread while the box is not being closed;
+ * idempotent. One that comes while a run is being started ends that run; an idle box
+ * has nothing to kill. The run still has to be collected: NSBOX_SIGNALED, "killed: ...".
+ */
 NSBOX_API void nsbox_box_kill(struct nsbox_box *box);
 
 /* Kill, remove every trace on the host, and free. */
@@ -277,6 +307,8 @@ NSBOX_API void nsbox_box_close(struct nsbox_box *box);
 
 /* ------------------------------------------------------------- result -- */
 
+/* A result is complete: it needs neither its box nor its policy any more. Only
+ * nsbox_result_note() and _free() take NULL. */
 enum nsbox_verdict {
 	NSBOX_SKIPPED = 0, /* refused before running; see nsbox_result_reason() */
 	NSBOX_EXITED = 1,
@@ -296,13 +328,16 @@ NSBOX_API const char *nsbox_result_verdict_name(const struct nsbox_result *r);
 NSBOX_API int nsbox_result_exit_code(const struct nsbox_result *r);
 /* The signal it died of, or 0. */
 NSBOX_API int nsbox_result_signal(const struct nsbox_result *r);
-/* What a command-line tool should exit with (0..127, 128+n, 122..127). */
+/* What a command-line tool should exit with: the program's own code, 128+n when it died
+ * of signal n, 122 to 127 for what nsbox(1) lists. */
 NSBOX_API int nsbox_result_status(const struct nsbox_result *r);
 /* NULL, or a machine word, ": " and a sentence for people. */
 NSBOX_API const char *nsbox_result_reason(const struct nsbox_result *r);
 /* What the caller should know beside the verdict, one sentence each (a socket that
  * was hidden in a bound folder, say); NULL past the end. */
 NSBOX_API const char *nsbox_result_note(const struct nsbox_result *r, size_t i);
+/* What was kept, *len bytes (len may be NULL) and a NUL behind them; NULL when the stream
+ * was not captured. With more than the policy's limit a notice stands in the middle. */
 NSBOX_API const void *nsbox_result_stdout(const struct nsbox_result *r,
 					  size_t *len);
 NSBOX_API const void *nsbox_result_stderr(const struct nsbox_result *r,
@@ -321,13 +356,15 @@ enum nsbox_strength {
 NSBOX_API enum nsbox_strength
 nsbox_result_enforced(const struct nsbox_result *r, const char *layer);
 
-/* Artifacts: count, then path in the box, path on the host, size in bytes. */
+/* Artifacts: count, then path in the work folder, path on the host, size in bytes; each
+ * may be NULL. NSBOX_E_USAGE past the end. */
 NSBOX_API size_t nsbox_result_artifact_count(const struct nsbox_result *r);
 NSBOX_API int nsbox_result_artifact(const struct nsbox_result *r, size_t i,
 				    const char **path, const char **host_path,
 				    uint64_t *size_bytes);
 
-/* The whole result as one JSON object; lives as long as the result. */
+/* The whole result as one JSON object; lives as long as the result. Made by the first
+ * call, so not by two threads at once. NULL: out of memory. */
 NSBOX_API const char *nsbox_result_json(const struct nsbox_result *r);
 NSBOX_API void nsbox_result_free(struct nsbox_result *r);
 
@@ -335,8 +372,8 @@ NSBOX_API void nsbox_result_free(struct nsbox_result *r);
 
 /*
  * Prove every capability of this host by doing it in a throw-away child.
- * Returns 0 when the local tier works fully, 1 when degraded, 2 when not at all.
- * @form "text" or "json"; *out is malloc'ed.
+ * Returns 0 when the local tier works fully, 1 when degraded, 2 when not at all; a
+ * negative code when it could not ask. @form "text" or "json"; *out is malloc'ed.
  */
 NSBOX_API NSBOX_MUST_CHECK int
 nsbox_doctor(const char *form, char **out, struct nsbox_error *err);

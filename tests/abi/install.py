@@ -4,6 +4,7 @@
 compile, link both ways, run; and `make uninstall` leaves nothing."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -77,11 +78,123 @@ def program_is_built_and_run(t, prefix, destination, folder):
         t.ok(done.stdout.strip(), f"the {name} program printed what its box said")
 
 
+SNIPPET_HEAD = """#include <err.h>
+#include <nsbox.h>
+#include <stdio.h>
+static int complain(const struct nsbox_error *e)
+{
+	fprintf(stderr, "%s; %s\\n", e->message, e->hint);
+	return 2;
+}
+int main(void)
+{
+"""
+# A snippet may leave these to its reader.
+SNIPPET_NAMES = """struct nsbox_error err = NSBOX_ERROR_INIT;
+struct nsbox_run run = NSBOX_RUN_INIT;
+struct nsbox_policy *policy = NULL;
+struct nsbox_box *box = NULL;
+struct nsbox_result *res = NULL;
+"""
+SNIPPET_TAIL = """
+printf("[%s]", (const char *)nsbox_result_stdout(res, NULL));
+(void)complain;
+nsbox_result_free(res);
+nsbox_box_close(box);
+nsbox_policy_free(policy);
+return 0;
+}
+"""
+CXX_PROGRAM = """#include <nsbox.h>
+#include <iostream>
+#include <memory>
+#include <string>
+template <typename T, void (*F)(T *)> struct Free { void operator()(T *p) const { F(p); } };
+using Policy = std::unique_ptr<nsbox_policy, Free<nsbox_policy, nsbox_policy_free>>;
+using Box = std::unique_ptr<nsbox_box, Free<nsbox_box, nsbox_box_close>>;
+using Result = std::unique_ptr<nsbox_result, Free<nsbox_result, nsbox_result_free>>;
+int main()
+{
+	nsbox_error err = NSBOX_ERROR_INIT;
+	nsbox_run run = NSBOX_RUN_INIT;
+	nsbox_policy *policy = nullptr;
+	nsbox_box *box = nullptr;
+	nsbox_result *result = nullptr;
+	const char *const argv[] = {"echo", "from C++", nullptr};
+	run.argv = argv;
+	if (nsbox_policy_new(&policy, "strict", &err) < 0)
+		return std::cerr << err.message, 2;
+	Policy own_policy(policy);
+	if (nsbox_box_open(&box, NSBOX_TIER_LOCAL, policy, &err) < 0)
+		return std::cerr << err.message, 2;
+	Box own_box(box);
+	if (nsbox_box_run(box, &run, &result, &err) < 0)
+		return std::cerr << err.message, 2;
+	Result own_result(result);
+	size_t len = 0;
+	auto text = static_cast<const char *>(nsbox_result_stdout(result, &len));
+	std::cout << std::string(text, len);
+	return nsbox_result_exit_code(result);
+}
+"""
+
+
+def snippets():
+    """(where, C text) of every example of the library in the documents."""
+    readme = open("README.md", encoding="utf-8").read()
+    manual = open("tools/man/libnsbox.3", encoding="utf-8").read()
+    header = open("runtime/include/nsbox.h", encoding="utf-8").read()
+    found = [("README.md", text) for text in re.findall(r"```c\n(.*?)```", readme, re.S)]
+    found += [("libnsbox(3)", text.replace("\\e", "\\"))
+              for text in re.findall(r"^\.Bd -literal[^\n]*\n(.*?)^\.Ed", manual, re.S | re.M)]
+    text = re.search(r"shortest useful program:\n(.*?)\n \* Rules", header, re.S).group(1)
+    found.append(("nsbox.h", re.sub(r"^ \*\t?", "", text, flags=re.M)))
+    return [(where, text) for where, text in found if "nsbox_box_run(" in text]
+
+
+def documented_programs_work(t, prefix, destination, folder):
+    """What the documents show compiles as it stands, and does what it says."""
+    found = snippets()
+    t.equal(sorted(where for where, _ in found), ["README.md", "libnsbox(3)", "nsbox.h"],
+            "three documents show how to run code")
+    wanted = flags(prefix, destination, "--cflags", "--libs")
+    environment = dict(os.environ, LD_LIBRARY_PATH=os.path.join(prefix, "lib"))
+    for number, (where, text) in enumerate(found):
+        program = os.path.join(folder, f"snippet{number}")
+        names = [line for line in SNIPPET_NAMES.splitlines()
+                 if not re.search(r"\b\*?%s\b\s*[;=]" % re.search(r"\*?(\w+) = ", line).group(1),
+                                  "\n".join(x for x in text.splitlines() if x.startswith(("struct", "\tstruct"))))]
+        with open(program + ".c", "w", encoding="utf-8") as f:
+            f.write(SNIPPET_HEAD + "\n".join(names) + "\n" + text + SNIPPET_TAIL)
+        done = run("gcc", "-Wall", "-Werror", program + ".c", "-o", program, *wanted)
+        if not t.equal(done.returncode, 0, f"the example of {where} compiles", done.stderr):
+            continue
+        done = run(program, env=environment)
+        t.equal((done.returncode, done.stderr, done.stdout[-5:]), (0, "", "[42\n]"),
+                f"the example of {where} runs", done.stdout)
+
+
+def a_cxx_program_works(t, prefix, destination, folder):
+    if not shutil.which("g++"):
+        t.skip("a C++ program compiles, links and runs a box", "g++")
+        return
+    program = os.path.join(folder, "cxx")
+    with open(program + ".cc", "w", encoding="utf-8") as f:
+        f.write(CXX_PROGRAM)
+    done = run("g++", "-std=c++14", "-Wall", "-Wextra", "-Wpedantic", "-Werror", program + ".cc", "-o", program,
+               *flags(prefix, destination, "--cflags", "--libs"))
+    if t.equal(done.returncode, 0, "a C++ program compiles and links", done.stderr):
+        done = run(program, env=dict(os.environ, LD_LIBRARY_PATH=os.path.join(prefix, "lib")))
+        t.equal((done.returncode, done.stderr, done.stdout), (0, "", "from C++\n"), "a C++ program runs a box")
+
+
 def install_use_uninstall(t):
     with tempfile.TemporaryDirectory(prefix="install.") as folder:
         destination = os.path.join(folder, "destination")
         prefix = installed_files(t, destination)
         program_is_built_and_run(t, prefix, destination, folder)
+        documented_programs_work(t, prefix, destination, folder)
+        a_cxx_program_works(t, prefix, destination, folder)
         done = make("uninstall", destination)
         t.equal((done.returncode, files_below(destination)), (0, []), "make uninstall leaves no file", done.stderr)
 

@@ -113,18 +113,25 @@ static const struct {
 	{ SIGWINCH, on_resize },  { SIGTSTP, on_stop },
 };
 
-static int block_signals(struct watch *w, struct nsbox_error *err)
+/* A reader that went away is an EPIPE, a background terminal no stop. */
+static int block_always(struct nsbox_error *err)
 {
-	sigset_t watched, blocked;
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGPIPE);
+	sigaddset(&set, SIGTTOU);
+	return sigprocmask(SIG_BLOCK, &set, NULL) < 0 ? cli_fail_errno(err, "block signals") : 0;
+}
+
+static int take_signals(struct watch *w, struct nsbox_error *err)
+{
+	sigset_t watched;
 
 	sigemptyset(&watched);
 	for (size_t i = 0; i < CLI_COUNT(actions); i++)
 		sigaddset(&watched, actions[i].signo);
-	blocked = watched;
-	/* A reader that went away is an EPIPE, a background terminal no stop. */
-	sigaddset(&blocked, SIGPIPE);
-	sigaddset(&blocked, SIGTTOU);
-	if (sigprocmask(SIG_BLOCK, &blocked, NULL) < 0)
+	if (sigprocmask(SIG_BLOCK, &watched, NULL) < 0)
 		return cli_fail_errno(err, "block signals");
 	w->signals = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
 	return w->signals < 0 ? cli_fail_errno(err, "open a signal descriptor") : 0;
@@ -164,7 +171,7 @@ static int loop(struct watch *w, struct nsbox_error *err)
 static int start_and_wait(struct watch *w, struct nsbox_run *run, struct nsbox_result **out,
 			  struct nsbox_error *err)
 {
-	int r = block_signals(w, err);
+	int r = block_always(err);
 
 	if (r < 0)
 		return r;
@@ -174,11 +181,18 @@ static int start_and_wait(struct watch *w, struct nsbox_run *run, struct nsbox_r
 			return r;
 		tty_size(&w->tty, &run->tty_rows, &run->tty_cols);
 	}
-	/* Raw before the start: a ^C typed meanwhile is for the program. */
+	/*
+	 * Raw before the start: a ^C typed meanwhile is for the program. Without a terminal
+	 * a signal during the set-up ends nsbox at once, and with it the unfinished box.
+	 */
 	if (w->tty.fd >= 0)
 		r = tty_raw(&w->tty, err);
+	if (r == 0 && w->tty.fd >= 0)
+		r = take_signals(w, err);
 	if (r == 0)
 		r = nsbox_box_start(w->box, run, err);
+	if (r == 0 && w->signals < 0)
+		r = take_signals(w, err);
 	if (r == 0)
 		r = loop(w, err);
 	return r < 0 ? r : nsbox_box_collect(w->box, out, err);
