@@ -33,8 +33,8 @@ record(struct nsbox_error *e, int code, int os_errno, const char *fmt,
 	if (os_errno && n < sizeof(e->message) - 1)
 		snprintf(e->message + n, sizeof(e->message) - n, ": %s",
 			 err_text(os_errno));
-	if (remedy(os_errno))
-		err_hint(e, "%s", remedy(os_errno));
+	if (remedy(os_errno)) /* also instead of what the caller took for the likely cause */
+		snprintf(e->hint, sizeof(e->hint), "%s", remedy(os_errno));
 	return code;
 }
 
