@@ -106,46 +106,6 @@ static int decide_strengths(struct assembly *a, const struct host *h, const stru
 
 /* ------------------------------------------------------------------ the command -- */
 
-/* The interpreters that become visible: the one asked for, else python3 and node. */
-struct interps {
-	struct interp store[2];
-	const struct interp *list[3];
-	size_t n;
-};
-
-static void interps_free(struct interps *i)
-{
-	for (size_t k = 0; k < i->n; k++)
-		interp_free(&i->store[k]);
-}
-
-static const char *env_of_caller(const char *name)
-{
-	const char *v = getenv(name);
-
-	return v ? v : "";
-}
-
-static int find_interps(struct interps *out, const struct nsbox_run *run, const char *language,
-			struct nsbox_error *err)
-{
-	static const char *const usual[] = { "python", "javascript" };
-	const char *path = env_of_caller("PATH");
-	int r = 0;
-
-	if (language) {
-		r = interp_find(&out->store[0], language, run->interpreter, path, NULL, err);
-		out->n = r < 0 ? 0 : 1;
-	} else {
-		for (size_t i = 0; i < ARRAY_SIZE(usual); i++)
-			if (interp_find(&out->store[out->n], usual[i], NULL, path, NULL, NULL) >= 0)
-				out->n++;
-	}
-	for (size_t k = 0; k < out->n; k++)
-		out->list[k] = &out->store[k];
-	return r;
-}
-
 static int strings_add(struct strlist *to, const char *const *from)
 {
 	for (; from && *from; from++)
@@ -213,7 +173,6 @@ struct parts { /* what lives only while the plan is made */
 	const struct policy *policy;
 	const struct nsbox_run *run;
 	const struct assemble_how *how;
-	struct interps interps;
 	struct lang_command cmd;
 	struct source src;
 	struct plan_builder builder;
@@ -235,7 +194,7 @@ static int plan_mounts(struct assembly *a, struct parts *w, struct nsbox_error *
 	struct view_file files[8];
 	char cwd[PATH_MAX];
 	struct view_request req = {
-		.policy = w->policy, .interps = w->interps.list, .extras = extras, .files = files,
+		.policy = w->policy, .interps = w->how->interps->list, .extras = extras, .files = files,
 		.caller_cwd = getcwd(cwd, sizeof(cwd)) ? cwd : "/", .cwd = w->run->cwd,
 		.privileged = id->may_tree, .owner_uid = id->caller_uid,
 		.owner_gid = id->caller_gid, .proc = w->how->proc, .stage = STAGE_mounts,
@@ -332,7 +291,7 @@ static int plan_landlock(struct assembly *a, struct parts *w, struct nsbox_error
 	/* With a bare command the program is found only in the box; that no new process
 	 * can be made is then the whole promise (seccomp). */
 	if (!w->policy->process.subprocesses && w->run->language) {
-		if (exec_only(&only, &w->interps) < 0) {
+		if (exec_only(&only, w->how->interps) < 0) {
 			strlist_free(&only);
 			return err_nomem(err);
 		}
@@ -437,13 +396,13 @@ static int assemble_with(struct assembly *a, struct parts *w, struct nsbox_error
 	int r = decide_strengths(a, w->host, w->policy, err);
 
 	if (r >= 0)
-		r = find_interps(&w->interps, run, run->language, err);
+		r = interps_get(w->how->interps, run, err);
 	if (r >= 0)
 		r = absolute(w->src.file, run->file, S_IFREG, err);
 	if (r >= 0)
 		r = absolute(w->src.project, run->project, S_IFDIR, err);
 	if (r >= 0)
-		r = run->language ? code_argv(a, run, &w->interps, &w->src, &w->cmd, err)
+		r = run->language ? code_argv(a, run, w->how->interps, &w->src, &w->cmd, err)
 				  : command_argv(a, run, err);
 	if (r >= 0)
 		r = build_plan(a, w, err);
@@ -461,7 +420,6 @@ int assemble(struct assembly *out, const struct host *host, const struct policy 
 	int r = assemble_with(&a, &w, err);
 
 	lang_command_free(&w.cmd);
-	interps_free(&w.interps);
 	plan_builder_free(&w.builder);
 	if (r < 0) {
 		err_stage(err, stage_name(STAGE_prepare));

@@ -13,6 +13,7 @@
 #include "rootfs/view.h"
 #include "runtime/cgroup.h"
 #include "runtime/identity.h"
+#include "runtime/interps.h"
 #include "runtime/record.h"
 
 enum { CGROUP_ROWS_MAX = 16 };
@@ -40,6 +41,7 @@ struct assembly {
 struct assemble_how {
 	enum proc_rung proc;	/* the rung of the /proc ladder to plan for */
 	bool look_only;		/* dry run: nothing is made on the host */
+	struct interps *interps; /* of the box; filled when it is not yet */
 };
 int assemble(struct assembly *out, const struct host *host, const struct policy *policy,
 	     const struct nsbox_run *run, const struct assemble_how *how,

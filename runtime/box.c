@@ -88,6 +88,7 @@ void nsbox_box_close(struct nsbox_box *box)
 	if (box->init_fd >= 0)
 		close(box->init_fd);
 	cgroup_place_close(&box->host.place);
+	interps_free(&box->interps);
 	policy_free(&box->policy);
 	pthread_mutex_destroy(&box->lock);
 	free(box);

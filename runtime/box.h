@@ -14,6 +14,7 @@ struct nsbox_policy {
 struct nsbox_box {
 	struct policy policy;
 	struct host host;
+	struct interps interps;	/* looked up by the first run */
 	int init_fd;		/* sealed memfd with init, for every run */
 	enum proc_rung proc;	/* the rung that worked */
 

@@ -159,7 +159,7 @@ static int build_and_launch(struct nsbox_box *box, struct watch *w, const struct
 	for (;;) {
 		struct nsbox_error own = NSBOX_ERROR_INIT;
 		int failed_op = -1;
-		const struct assemble_how how = { .proc = box->proc };
+		const struct assemble_how how = { .proc = box->proc, .interps = &box->interps };
 		int r = assemble(&box->plan, &box->host, &box->policy, run, &how, err);
 
 		if (r < 0)

@@ -160,7 +160,7 @@ static const struct form *find_form(const char *name)
 int nsbox_box_explain(struct nsbox_box *box, const struct nsbox_run *in, const char *form,
 		      char **out, struct nsbox_error *err)
 {
-	const struct assemble_how how = { .proc = box ? box->proc : PROC_FULL, .look_only = true };
+	struct assemble_how how = { .look_only = true };
 	const struct form *f = find_form(form);
 	struct buf text = BUF_INIT(EXPLAIN_MAX);
 	struct assembly a = { 0 };
@@ -171,6 +171,8 @@ int nsbox_box_explain(struct nsbox_box *box, const struct nsbox_run *in, const c
 	err_clear(err);
 	if (!box || !in || !out || !f)
 		return err_set(err, NSBOX_E_USAGE, "nsbox_box_explain: bad argument");
+	how.proc = box->proc;
+	how.interps = &box->interps;
 	r = run_read(&run, in, err);
 	if (r >= 0)
 		r = assemble(&a, &box->host, &box->policy, &run, &how, err);
