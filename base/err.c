@@ -5,6 +5,19 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Errors that any call can meet, so that no call needs to know their remedy. */
+static const char *remedy(int os_errno)
+{
+	switch (os_errno) {
+	case EMFILE:
+		return "this process may not have more open files: raise ulimit -n";
+	case ENFILE:
+		return "the host is out of open files: see /proc/sys/fs/file-max";
+	default:
+		return NULL;
+	}
+}
+
 static int __attribute__((format(printf, 4, 0)))
 record(struct nsbox_error *e, int code, int os_errno, const char *fmt,
        va_list ap)
@@ -20,6 +33,8 @@ record(struct nsbox_error *e, int code, int os_errno, const char *fmt,
 	if (os_errno && n < sizeof(e->message) - 1)
 		snprintf(e->message + n, sizeof(e->message) - n, ": %s",
 			 err_text(os_errno));
+	if (remedy(os_errno)) /* also instead of what the caller took for the likely cause */
+		snprintf(e->hint, sizeof(e->hint), "%s", remedy(os_errno));
 	return code;
 }
 

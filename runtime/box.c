@@ -154,7 +154,7 @@ int run_read(struct nsbox_run *out, const struct nsbox_run *in, struct nsbox_err
 		}
 	memset(out, 0, sizeof(*out));
 	memcpy(out, in, size < sizeof(*out) ? size : sizeof(*out));
-	if (out->flags & ~(uint32_t)NSBOX_RUN_TTY)
+	if (out->flags & ~(uint32_t)(NSBOX_RUN_TTY | NSBOX_RUN_RAW_ESCAPES))
 		return err_set(err, NSBOX_E_USAGE, "unknown flags %#x in struct nsbox_run",
 			       out->flags);
 	return check_run(out, err);

@@ -38,7 +38,8 @@ enum cause { CAUSE_OWN, CAUSE_USERNS, CAUSE_PROC, CAUSE_LANDLOCK, CAUSE_CGROUP }
 enum check_id {
 	C_SYSCALLS, C_CLONE3, C_PIDFD, C_MEMFD, C_USERNS, C_MOUNTNS, C_PIDNS, C_NETNS, C_IPCNS,
 	C_UTSNS, C_CGROUPNS, C_TIMENS, C_MOUNT_API, C_PIVOT, C_PROC, C_OVERLAY, C_IDMAP,
-	C_SECCOMP, C_LANDLOCK, C_KEYRING, C_CGROUP, C_CGROUP_KILL, C_SAMPLING, C_PROBES,
+	C_SECCOMP, C_LANDLOCK, C_KEYRING, C_CGROUP, C_CGROUP_KILL, C_SAMPLING, C_SCHED_CORE,
+	C_PROBES,
 	C_MEMORY = C_PROBES, C_PIDS, C_CPU, C_COUNT
 };
 
@@ -58,7 +59,8 @@ static const struct check checks[C_COUNT] = {
 	[C_SYSCALLS] = { "syscalls", "openat2 and close_range: no path or descriptor leaks in",
 		"no box", NEW_KERNEL, { probe_syscalls, false, 0 }, NEEDED, CAUSE_OWN, false },
 	[C_CLONE3] = { "clone3", "a child that is born with a pidfd and in its cgroup",
-		"no box", SURROUNDINGS, { probe_clone3, false, 0 }, NEEDED, CAUSE_OWN, false },
+		"clone is used: no time namespace, and the child is moved into its cgroup", SURROUNDINGS,
+		{ probe_clone3, false, 0 }, EXTRA, CAUSE_OWN, false },
 	[C_PIDFD] = { "pidfd", "signals that cannot hit another process",
 		"no box", NEW_KERNEL, { probe_pidfd, false, 0 }, NEEDED, CAUSE_OWN, false },
 	[C_MEMFD] = { "memfd", "init from a sealed file in memory",
@@ -103,6 +105,10 @@ static const struct check checks[C_COUNT] = {
 		"the box is killed through its PID 1", "a writable cgroup2 and a kernel of version 5.14 or newer", { probe_cgroup_kill, false, 0 }, EXTRA, CAUSE_OWN, false },
 	[C_SAMPLING] = { "sampling", "watching memory and time of a box from outside",
 		"without a cgroup controller: no memory limit", "mount /proc without hidepid for this user", { probe_sampling, false, 0 }, EXTRA, CAUSE_OWN, false },
+	[C_SCHED_CORE] = { "core_sched", "no other program on the threads of the core a box runs on",
+		"unavailable: programs on the other threads of a core may time the box, and be timed by it",
+		"a kernel with CONFIG_SCHED_CORE on a processor with SMT; this version does not use it yet",
+		{ probe_sched_core, false, 0 }, EXTRA, CAUSE_OWN, false },
 	[C_MEMORY] = { "memory_limit", "limits.memory", "limits.memory is refused", NULL, { NULL, false, 0 }, WANTED, CAUSE_CGROUP, false },
 	[C_PIDS] = { "pids_limit", "limits.pids", "limits.pids is refused", NULL, { NULL, false, 0 }, WANTED, CAUSE_CGROUP, false },
 	[C_CPU] = { "cpu_limit", "limits.cpus and limits.cpu_time", "limits.cpus is refused", NULL, { NULL, false, 0 }, WANTED, CAUSE_CGROUP, false },

@@ -44,6 +44,7 @@
 	X(CLOSE_RANGE, "close_range") \
 	X(MEMFD, "make an executable sealed memfd") \
 	X(KEYRING, "join a new session keyring") \
+	X(SCHED_CORE, "make a core scheduling cookie") \
 	X(CGROUP, "make a cgroup") \
 	X(INTO_CGROUP, "start a child in the cgroup") \
 	X(CGROUP_KILL, "kill through cgroup.kill") \
@@ -85,7 +86,7 @@ int probe_clone_mapped(struct probe_report *r, int namespaces);
 
 probe_call probe_userns, probe_mountns, probe_pidns, probe_netns, probe_ipcns, probe_utsns,
 	probe_cgroupns, probe_timens, probe_mount_api, probe_pivot, probe_proc, probe_overlay,
-	probe_seccomp, probe_landlock, probe_pidfd, probe_clone3, probe_syscalls, probe_memfd,
+	probe_seccomp, probe_landlock, probe_pidfd, probe_clone3, probe_sched_core, probe_syscalls, probe_memfd,
 	probe_keyring, probe_idmap, probe_cgroup, probe_cgroup_kill, probe_sampling;
 
 #endif

@@ -334,6 +334,15 @@ int probe_clone3(struct probe_report *r)
 	return fd >= 0 ? 0 : no_effect(r);
 }
 
+/* Processes with the same cookie, and no others, may run on one core's threads at once. */
+int probe_sched_core(struct probe_report *r)
+{
+	enum { CREATE = 1, SCOPE_THREAD_GROUP = 1 }; /* PR_SCHED_CORE of prctl(2), Linux 5.14 */
+
+	r->step = STEP_SCHED_CORE;
+	return prctl(62 /* PR_SCHED_CORE */, CREATE, 0, SCOPE_THREAD_GROUP, 0);
+}
+
 int probe_pidfd(struct probe_report *r)
 {
 	siginfo_t info;

@@ -154,8 +154,10 @@ static int own_pipes(const struct launch_request *r, const struct live *l,
 	const int fds[] = { r->in, r->out, r->err };
 
 	for (int i = 0; i < 3; i++)
-		if ((r->own_pipes & (1U << i)) && r->id->may_map && fchown(fds[i], l->uid, l->gid) < 0)
+		if ((r->own_pipes & (1U << i)) && r->id->may_map && fchown(fds[i], l->uid, l->gid) < 0) {
+			err_hint(err, "give nsbox CAP_CHOWN, or run it as an ordinary user");
 			return err_sys(err, "give a stream to the box");
+		}
 	return 0;
 }
 

@@ -80,7 +80,9 @@ void pump_close(struct pump *p)
 	if (p->dst >= 0)
 		close(p->dst);
 	free(p->room);
+	free(p->escapes);
 	p->room = NULL;
+	p->escapes = NULL;
 	p->src = p->dst = -1;
 	p->src_in = p->dst_in = false;
 	p->over = true;
@@ -172,25 +174,30 @@ static void take(struct pump *p, size_t n)
 
 	p->total += n;
 	if (p->dst < 0) {
-		capture_add(p->capture, p->room, n);
+		capture_add(p->capture, p->room + ESCAPES_HELD_MAX, n);
 		return;
 	}
-	p->at = 0;
+	p->at = ESCAPES_HELD_MAX;
 	p->len = n < left ? n : (size_t)left; /* past the limit: counted and dropped */
 	p->passed += p->len;
+	if (p->escapes) {
+		p->len = escapes_filter(p->escapes, p->room + p->at, p->len, p->room);
+		p->at = 0;
+	}
+	p->len += p->at;
 }
 
 static enum step read_some(struct pump *p)
 {
 	ssize_t n;
 
-	if (!p->room && !(p->room = malloc(PUMP_ROOM))) {
+	if (!p->room && !(p->room = malloc(ESCAPES_HELD_MAX + PUMP_ROOM))) {
 		p->error = ENOMEM;
 		return STEP_OVER;
 	}
 	if (p->src_shared && !p->src_files && !is_ready(p->src, POLLIN))
 		return STEP_WAIT_SRC;
-	n = read(p->src, p->room, PUMP_ROOM);
+	n = read(p->src, p->room + ESCAPES_HELD_MAX, PUMP_ROOM);
 	if (n < 0 && errno == EINTR)
 		return STEP_ON;
 	if (n < 0 && errno == EAGAIN)
@@ -214,6 +221,15 @@ static enum step step_rounds(struct pump *p)
 	for (int i = 0; i < ROUNDS_MAX && s == STEP_ON; i++)
 		s = p->at < p->len ? write_some(p) : read_some(p);
 	return s;
+}
+
+int pump_filter(struct pump *p, bool may_ask, struct nsbox_error *err)
+{
+	p->escapes = calloc(1, sizeof(*p->escapes));
+	if (!p->escapes)
+		return err_nomem(err);
+	p->escapes->may_ask = may_ask;
+	return 0;
 }
 
 void pump_start(struct pump *p)

@@ -60,7 +60,7 @@ struct walk {
 struct pid_stat {
 	char state;
 	pid_t parent;
-	uint64_t ticks, threads;
+	uint64_t user_ticks, ticks, threads;
 };
 
 /* "<pid>/<name>", or "<pid>/task/<tid>/children" with a tid. */
@@ -152,8 +152,9 @@ static int read_stat(int proc_fd, pid_t pid, struct pid_stat *out)
 	}
 	out->state = fields[STAT_STATE][0];
 	out->parent = (pid_t)number_of(fields[STAT_PPID]);
-	out->ticks = number_of(fields[STAT_UTIME]) + number_of(fields[STAT_STIME]) +
-		     number_of(fields[STAT_CUTIME]) + number_of(fields[STAT_CSTIME]);
+	out->user_ticks = number_of(fields[STAT_UTIME]) + number_of(fields[STAT_CUTIME]);
+	out->ticks = out->user_ticks + number_of(fields[STAT_STIME]) +
+		     number_of(fields[STAT_CSTIME]);
 	out->threads = number_of(fields[STAT_THREADS]);
 	return 0;
 }
@@ -398,6 +399,7 @@ static void count(struct walk *w, size_t at, struct sample *out, bool with_child
 	if (s.state != 'Z')
 		read_memfds(w, p.pid);
 	out->memory_bytes += bytes;
+	out->user_us += s.user_ticks * (1000000 / hz);
 	out->cpu_us += s.ticks * (1000000 / hz);
 	out->processes++;
 	out->threads += s.threads;

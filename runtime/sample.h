@@ -17,6 +17,7 @@ struct sample {
 	uint64_t memory_bytes;	/* sum of Pss (smaps_rollup), Rss minus shared where
 				   that is unreadable; tmpfs pages when mapped, and what
 				   memfd_create holds unmapped */
+	uint64_t user_us;	/* what of cpu_us was user time */
 	uint64_t cpu_us;	/* user + system of the living and of those they reaped */
 	uint64_t processes, threads;
 	bool complete;		/* false: processes came and went while looking, or

@@ -90,6 +90,15 @@ static int connect_one(struct streams *s, struct watch *w, int i, int mode, int 
 	}
 }
 
+/* The caller's terminal obeys what it is sent: see escapes.h. */
+static int guard_terminal(struct pump *p, bool used, const struct nsbox_run *run,
+			  struct nsbox_error *err)
+{
+	if (!used || p->dst < 0 || (run->flags & NSBOX_RUN_RAW_ESCAPES) || !isatty(p->dst))
+		return 0;
+	return pump_filter(p, (run->flags & NSBOX_RUN_TTY) != 0, err);
+}
+
 int streams_open(struct streams *s, struct watch *w, const struct nsbox_run *run,
 		 const struct policy *p, struct nsbox_error *err)
 {
@@ -112,6 +121,8 @@ int streams_open(struct streams *s, struct watch *w, const struct nsbox_run *run
 		w->pumps[1].limit = p->limits.stdout_bytes;
 	if (w->pump_used[2] && run->err == NSBOX_IO_RELAY)
 		w->pumps[2].limit = p->limits.stderr_bytes;
+	for (int i = 1; i < 3 && r >= 0; i++)
+		r = guard_terminal(&w->pumps[i], w->pump_used[i], run, err);
 	return r;
 }
 
@@ -151,5 +162,5 @@ int streams_open_pty(struct watch *w, const struct nsbox_run *run, struct nsbox_
 		      (struct pump_end){ take_fd(out), true }, err);
 	w->pump_used[1] = r >= 0;
 	w->pumps[1].capture = &w->out;
-	return r;
+	return r < 0 ? r : guard_terminal(&w->pumps[1], true, run, err);
 }

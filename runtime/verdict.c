@@ -126,22 +126,35 @@ static void from_status(struct nsbox_result *r, const struct watch *w, struct bu
 	}
 }
 
-static void fill_usage(struct nsbox_result *r, const struct watch *w)
+/*
+ * What a killed box used is in no rusage: the kernel lets the children of a dying PID 1
+ * reap themselves (zap_pid_ns_processes). Then the last sample is the best that is known.
+ */
+static void fill_cpu(struct nsbox_result *r, const struct evidence *e)
 {
-	const struct evidence *e = &w->evidence;
-	uint64_t reaped = e->has_exit ? e->exit.max_rss_kib * 1024 : 0;
-
-	r->usage.wall_us = w->ended_us - w->started_us;
 	if (e->cgroup.has_cpu) {
 		r->usage.user_us = e->cgroup.user_us;
 		r->usage.system_us = e->cgroup.system_us;
 	} else if (e->has_exit && !e->exit.orphans) {
 		r->usage.user_us = e->exit.user_us;
 		r->usage.system_us = e->exit.system_us;
+	} else if (e->sampled_user_us + e->sampled_system_us >
+		   e->rusage_user_us + e->rusage_system_us) {
+		r->usage.user_us = e->sampled_user_us;
+		r->usage.system_us = e->sampled_system_us;
 	} else {
 		r->usage.user_us = e->rusage_user_us;
 		r->usage.system_us = e->rusage_system_us;
 	}
+}
+
+static void fill_usage(struct nsbox_result *r, const struct watch *w)
+{
+	const struct evidence *e = &w->evidence;
+	uint64_t reaped = e->has_exit ? e->exit.max_rss_kib * 1024 : 0;
+
+	r->usage.wall_us = w->ended_us - w->started_us;
+	fill_cpu(r, e);
 	r->usage.has_cpu = e->cgroup.has_cpu || e->has_exit || e->has_rusage;
 	r->usage.memory_peak = e->cgroup.has_memory_peak ? e->cgroup.memory_peak
 			     : reaped > e->sampled_memory ? reaped : e->sampled_memory;

@@ -208,6 +208,10 @@ static void take_sample(struct watch *w, uint64_t now)
 		e->sampled_memory = s.memory_bytes;
 	if (s.processes - 1 > e->sampled_pids) /* without init */
 		e->sampled_pids = s.processes - 1;
+	if (s.cpu_us > e->sampled_user_us + e->sampled_system_us) {
+		e->sampled_user_us = s.user_us;
+		e->sampled_system_us = s.cpu_us - s.user_us;
+	}
 	if (is_userspace(w, ENF_MEMORY) && s.memory_bytes > w->policy->limits.memory)
 		watch_kill(w, KILL_MEMORY, s.memory_bytes);
 	check_cpu(w, use.has_cpu ? use.user_us + use.system_us : s.cpu_us, now);

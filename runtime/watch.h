@@ -29,6 +29,7 @@ struct evidence { /* what is known about how the run ended */
 	uint64_t kill_value;	/* bytes, processes or µs that broke the limit */
 	uint64_t sampled_memory, sampled_pids; /* peaks; 0: never sampled */
 	uint64_t rusage_user_us, rusage_system_us;
+	uint64_t sampled_user_us, sampled_system_us; /* the most that was seen */
 	struct cgroup_usage cgroup;
 };
 

@@ -212,7 +212,10 @@ enum nsbox_run_flag {
 				   to in_fd and out_fd without a bound (or captured within
 				   it); err is not used. The caller puts its own terminal,
 				   if there is one, into raw mode */
-	NSBOX_RUN_NO_LAYERS = 2	/* reserved; must be zero */
+	NSBOX_RUN_RAW_ESCAPES = 2 /* a relay to a terminal passes every escape sequence;
+				   otherwise titles, clipboard access and the like are
+				   taken out, and without a pty also questions that the
+				   terminal would answer by typing */
 };
 
 /*

@@ -187,6 +187,24 @@ def a_hangup_ends_the_box(tap):
     tap.equal(leftovers(1), [], "and all of the box")
 
 
+EVIL = r"printf 'a\033]52;c;ZXZpbA==\007b\033]0;title\007c\033Pq\033\\d\033[6ne\033[1;31mf\033[0m\n'; sleep 0.2"
+
+
+def escape_sequences_end_at_the_callers_terminal(tap):
+    """E50: what a terminal obeys beyond its screen; the control is the same without the filter."""
+    for what, flags, want in (
+            ("relayed", ("run",), b"abcde\x1b[1;31mf\x1b[0m"),
+            ("-t", ("run", "-t"), b"abcd\x1b[6ne\x1b[1;31mf\x1b[0m"),
+            ("--raw-escapes", ("run", "--raw-escapes"),
+             b"a\x1b]52;c;ZXZpbA==\x07b\x1b]0;title\x07c\x1bPq\x1b\\d\x1b[6ne\x1b[1;31mf\x1b[0m")):
+        t = Terminal(NSBOX, *flags, "--", "sh", "-c", EVIL)
+        t.expect(b"f\x1b[0m")
+        tap.equal(t.finish(), 0, f"E50 {what}: it runs", t.out)
+        tap.ok(want in t.out, f"E50 {what}: what reaches the terminal", t.out)
+    ran = nsbox("run", "--", "sh", "-c", EVIL)
+    tap.ok(b"\x1b]52;c;ZXZpbA==\x07" in ran.out, "E50 a pipe gets every byte as it is", ran)
+
+
 def without_a_terminal(tap):
     ran = nsbox("run", "-t", "--", "sh", "-c", "test -t 1 && echo terminal", stdin=b"")
     tap.ok((ran.rc == 125 and ran.err.count(b"\n") == 1) or b"terminal" in ran.out,
@@ -201,4 +219,4 @@ if __name__ == "__main__":
     become_reaper()
     run_tests([it_is_a_terminal_of_its_own, status_and_output, typing_reaches_the_program,
                interrupt_and_job_control, the_size_follows, the_callers_terminal_is_restored,
-               a_hangup_ends_the_box, without_a_terminal, nothing_survives_this_suite])
+               a_hangup_ends_the_box, escape_sequences_end_at_the_callers_terminal, without_a_terminal, nothing_survives_this_suite])

@@ -1,6 +1,7 @@
 # as: root user userns container noclone3
 """The launcher's own surroundings: PATH, environment, settings (E39 E41 E51)."""
 
+import json
 import os
 import shutil
 import stat
@@ -142,6 +143,29 @@ def a_cache_of_somebody_else_is_not_trusted(tap):
     tap.ok(environ(env)["XDG_CACHE_HOME"] == cache, "E51 the cache folder was the test's own")
 
 
+def a_limit_that_is_not_in_force_is_not_claimed(tap):
+    """E52: what the record calls kernel was written and read back; a floor that cannot be met is
+    an error, and nothing runs."""
+    ran = box(["-m", "64M"], "true")
+    strengths = {name: ran["enforced"][name] for name in ("memory", "pids", "cpu")}
+    tap.ok(set(strengths.values()) <= {"kernel", "userspace"}, "E52 every limit of the default policy is in force", ran)
+    if set(strengths.values()) == {"kernel"}:
+        tap.equal(nsbox("run", "--require", "kernel", "--", "echo", "ran").out, b"ran\n", "E52 the floor is met")
+        return
+    ran = nsbox("run", "--require", "kernel", "--", "echo", "ran")
+    tap.equal((ran.rc, ran.out), (125, b""), "E52 a floor that cannot be met: 125, nothing runs", ran)
+    ran = nsbox("run", "--", "echo", "ran")
+    tap.equal((ran.rc, ran.out), (0, b"ran\n"), "E52 control: without the floor it runs", ran)
+
+
+def core_scheduling_is_not_claimed(tap):
+    """E43: boxes and others share the threads of a core; doctor says whether that could be changed."""
+    ran = nsbox("doctor", "--json")
+    rows = {row["name"]: row for row in json.loads(ran.out)["checks"]}
+    tap.ok(rows["core_sched"]["ok"] in ("yes", "no"), "E43 doctor has a row core_sched", ran)
+    tap.ok(rows["core_sched"]["ok"] == "yes" or rows["core_sched"]["remedy"], "E43 and a remedy where it is unavailable", ran)
+
+
 def nothing_survives_this_suite(tap):
     tap.equal(leftovers(2), [], "no process is left of this suite's boxes")
 
@@ -151,4 +175,5 @@ if __name__ == "__main__":
     run_tests([programs_of_the_project_are_not_run, an_init_next_to_the_caller_is_not_used,
                preloading_reaches_neither, a_misspelt_setting_is_an_error,
                what_cannot_be_enforced_is_refused, a_policy_file_fails_closed,
-               a_cache_of_somebody_else_is_not_trusted, nothing_survives_this_suite])
+               a_cache_of_somebody_else_is_not_trusted,
+               a_limit_that_is_not_in_force_is_not_claimed, core_scheduling_is_not_claimed, nothing_survives_this_suite])

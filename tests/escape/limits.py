@@ -137,6 +137,9 @@ def time_is_exact(tap):
         tap.equal((ran["verdict"], ran.rc), ("timed_out", 124), f"E28 '{script}' times out", ran)
         tap.within(ran.wall, 1.0, 1.5, f"E28 '{script}' for 1 s ends within 1.5 s", ran)
         clean(tap, f"E28 '{script}'")
+    ran = box(["--timeout", "1"], "sh", "-c", "trap '' TERM; while :; do :; done")
+    tap.within(ran["usage"]["user_ms"] + ran["usage"]["system_ms"], 400, 1500,
+               "E28 what it used until it was killed is in the record", ran)
     ran = box(["--timeout", "300ms"], "sleep", "60")
     tap.within(ran.wall, 0.3, 0.8, "E28 so does one of 300 ms", ran)
     ran = box(["--timeout", "1"], "/usr/bin/python3", "-c", "x = 10 ** 10 ** 9")

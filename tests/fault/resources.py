@@ -48,6 +48,8 @@ def starve(tap, what, kind, steps):
         ran = run([NSBOX, "run", *PAYLOAD], preexec_fn=limited(kind, step))
         codes.append(ran.rc)
         problem = judge(ran)
+        if b"No file descriptors" in ran.err and b"ulimit -n" not in ran.err:
+            problem = problem or f"no remedy {ran}"
         if problem:
             wrong.append(f"{what} {step}: {problem}")
         left = host.differences(0.5) + [n for n in os.listdir(PLACE) if n != "ran"]

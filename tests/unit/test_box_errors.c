@@ -32,7 +32,7 @@ static const char *const empty_word[] = { "", NULL };
 static void empty_list(struct nsbox_run *r) { r->argv = no_words; }
 static void empty_name(struct nsbox_run *r) { r->argv = empty_word; }
 static void unknown_flag(struct nsbox_run *r) { r->flags = 1U << 31; }
-static void reserved_flag(struct nsbox_run *r) { r->flags = NSBOX_RUN_NO_LAYERS; }
+static void reserved_flag(struct nsbox_run *r) { r->flags = 4; }
 static void cwd_relative(struct nsbox_run *r) { r->cwd = "here"; }
 static void cwd_empty(struct nsbox_run *r) { r->cwd = ""; }
 static void cwd_missing(struct nsbox_run *r) { r->cwd = "/no-such-folder"; }
@@ -108,7 +108,7 @@ static const struct failure failures[] = {
 	{ "empty list", empty_list, NSBOX_E_USAGE, 0, NULL, "no command", NULL },
 	{ "empty name", empty_name, NSBOX_E_USAGE, 0, NULL, "empty", NULL },
 	{ "unknown flag", unknown_flag, NSBOX_E_USAGE, 0, "", "0x80000000", NULL },
-	{ "reserved flag", reserved_flag, NSBOX_E_USAGE, 0, "", "0x2", NULL },
+	{ "reserved flag", reserved_flag, NSBOX_E_USAGE, 0, "", "0x4", NULL },
 	{ "cwd relative", cwd_relative, NSBOX_E_USAGE, 0, NULL, "here", NULL },
 	{ "cwd empty", cwd_empty, NSBOX_E_USAGE, 0, NULL, "not absolute", NULL },
 	{ "cwd missing", cwd_missing, NSBOX_E_POLICY, ENOENT, "mounts", "/no-such-folder", "does not exist" },

@@ -56,11 +56,12 @@ static const struct row rows[] = {
 	  .exit_code = -1, .reason = "timeout: " },
 	{ "our cpu kill", { .killed = KILL_CPU }, .cpu_time = 1000000, .verdict = NSBOX_TIMED_OUT,
 	  .exit_code = -1, .signal = SIGKILL, .reason = "cpu_time: used more than 1s" },
-	{ "SIGXCPU with the time used", { .has_exit = true, .exit = { .status = SIGXCPU, .user_us = 800000 } },
-	  .cpu_time = 1000000, .verdict = NSBOX_TIMED_OUT, .exit_code = -1, .signal = SIGXCPU,
-	  .reason = "cpu_time: used more than 1s" },
-	{ "SIGXCPU that it sent itself", { STATUS(SIGXCPU) }, .cpu_time = 1000000, .verdict = NSBOX_SIGNALED,
-	  .exit_code = -1, .signal = SIGXCPU, .reason = "signal: " },
+	{ "SIGXCPU that it sent itself", { .has_exit = true, .exit = { .status = SIGXCPU, .user_us = 700000 } },
+	  .cpu_time = 1000000, .verdict = NSBOX_SIGNALED, .exit_code = -1, .signal = SIGXCPU,
+	  .reason = "signal: died of signal 24" },
+	{ "SIGXCPU at the limit", { .has_exit = true, .exit = { .status = SIGXCPU, .user_us = 990000 } },
+	  .cpu_time = 1000000, .verdict = NSBOX_TIMED_OUT,
+	  .exit_code = -1, .signal = SIGXCPU, .reason = "cpu_time: used more than 1s" },
 	{ "SIGXCPU without one", { STATUS(SIGXCPU) }, .verdict = NSBOX_SIGNALED, .exit_code = -1,
 	  .signal = SIGXCPU, .reason = "signal: " },
 	{ "RLIMIT_CPU's SIGKILL", { .has_exit = true, .exit = { .status = SIGKILL, .user_us = 600000, .system_us = 400000 } },
@@ -155,9 +156,29 @@ static void what_nobody_measured_is_not_known(void **state)
 	nsbox_result_free(r);
 }
 
+/* The kernel adds what a dying PID 1's children used to nobody: samples must do. */
+static void cpu_time_of_a_killed_box_comes_from_its_samples(void **state)
+{
+	struct policy p = { .limits = { .memory = 1 << 20, .pids = 9 } };
+	struct watch w = { .policy = &p, .evidence = { .killed = KILL_TIMEOUT, .has_rusage = true,
+		.rusage_user_us = 100, .rusage_system_us = 900, .sampled_user_us = 700000,
+		.sampled_system_us = 200000 } };
+	struct nsbox_error err = NSBOX_ERROR_INIT;
+	struct nsbox_result *r = calloc(1, sizeof(*r));
+
+	(void)state;
+	assert_non_null(r);
+	assert_int_equal(verdict_fill(r, &w, &err), 0);
+	assert_true(r->usage.has_cpu);
+	assert_int_equal(r->usage.user_us, 700000);
+	assert_int_equal(r->usage.system_us, 200000);
+	nsbox_result_free(r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(cpu_time_of_a_killed_box_comes_from_its_samples),
 		cmocka_unit_test(every_kind_of_evidence_has_its_verdict),
 		cmocka_unit_test(usage_comes_from_the_best_source_there_is),
 		cmocka_unit_test(what_nobody_measured_is_not_known),

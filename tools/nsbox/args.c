@@ -48,6 +48,8 @@ const struct args_row args_rows[] = {
 	  ARG_TRUE, FIELD(json), NULL, "exactly one JSON object on standard output" },
 	{ "--status-fd", 0, "N", FOR_RUN | FOR_CODE, GROUP_OUTPUT, ARG_FD, FIELD(status_fd), NULL,
 	  "write the JSON record to this descriptor, whatever happens to the output" },
+	{ "--raw-escapes", 0, NULL, FOR_RUN | FOR_CODE, GROUP_OUTPUT, ARG_TRUE, FIELD(raw_escapes), NULL,
+	  "pass every escape sequence to your terminal, clipboard and title included" },
 	{ "--quiet", 'q', NULL, FOR_RUN | FOR_CODE, GROUP_OUTPUT, ARG_TRUE, FIELD(quiet), NULL,
 	  "no words about how the run ended (errors of nsbox are still told)" },
 	{ "--verbose", 'v', NULL, FOR_RUN | FOR_CODE, GROUP_OUTPUT, ARG_TRUE, FIELD(verbose), NULL,

@@ -75,6 +75,7 @@ struct args {
 	int status_fd;		/* -1: none */
 	bool keep_stdin, tty, json, dry_run, explain, no_imports;
 	bool quiet, verbose, help, version, result;
+	bool raw_escapes;
 };
 #define ARGS_INIT { .status_fd = -1 }
 

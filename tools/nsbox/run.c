@@ -99,6 +99,8 @@ static void fill_io(const struct args *a, struct nsbox_run *run)
 	run->out_fd = STDOUT_FILENO;
 	run->err = out;
 	run->err_fd = STDERR_FILENO;
+	if (a->raw_escapes)
+		run->flags |= NSBOX_RUN_RAW_ESCAPES;
 	if (a->tty)
 		run->flags |= NSBOX_RUN_TTY;
 }

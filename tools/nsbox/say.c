@@ -84,6 +84,9 @@ record(struct nsbox_error *err, int code, int os_errno, const char *fmt, va_list
 	if (os_errno)
 		snprintf(err->message + n, sizeof(err->message) - n, ": %s",
 			 strerror(os_errno));
+	if (os_errno == EMFILE)
+		snprintf(err->hint, sizeof(err->hint),
+			 "this process may not have more open files: raise ulimit -n");
 	return code;
 }
 
