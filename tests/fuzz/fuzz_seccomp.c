@@ -59,7 +59,8 @@ static void add_name(struct input *in, struct strlist *to)
 
 static int answer_is_known(uint32_t value)
 {
-	static const uint32_t errnos[] = { EPERM, ENOSYS, EAFNOSUPPORT, EPROTONOSUPPORT,
+	/* 0: a core limit is "set" without effect */
+	static const uint32_t errnos[] = { 0, EPERM, ENOSYS, EAFNOSUPPORT, EPROTONOSUPPORT,
 					   ESOCKTNOSUPPORT, ENOPROTOOPT };
 
 	if (value == SECCOMP_RET_ALLOW || value == SECCOMP_RET_LOG ||
