@@ -51,7 +51,7 @@ code "One line of Python" -c 'import platform; print("hello from Python", platfo
 code "Statistics over a CSV file that is bound read-only" \
 	--interpreter "$python" --ro examples/data examples/csv_stats.py
 code "numpy, pandas and matplotlib; the plot comes out as an artifact" \
-	--interpreter "$python" --artifacts "$out/plot" --ro examples/data examples/plot.py
+	--interpreter "$python" --artifacts "$out/plot" examples/plot.py
 code "A pool of processes and shared memory" --interpreter "$python" examples/pool.py
 code "A database file" --interpreter "$python" examples/sqlite_demo.py
 code "Child processes" --interpreter "$python" examples/subprocess_demo.py

@@ -1,19 +1,33 @@
 """numpy, pandas and matplotlib: a regression, and plot.png in the current folder.
 
-    nsbox code --artifacts out --ro examples/data examples/plot.py
+    nsbox code --artifacts out examples/plot.py
 """
 
-import pathlib
+import io
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-DATA = pathlib.Path(__file__).resolve().parent / "data" / "temperatures.csv"
+TEMPERATURES = """\
+month,station_a,station_b
+1,-1.5,3.2
+2,0.2,4.1
+3,4.8,6.9
+4,9.3,10.2
+5,14.1,13.8
+6,17.6,16.5
+7,19.8,18.9
+8,19.1,18.7
+9,14.9,15.8
+10,9.2,11.9
+11,3.6,7.3
+12,0.1,4.4
+"""
 
 
 def main():
-    table = pd.read_csv(DATA, index_col="month")
+    table = pd.read_csv(io.StringIO(TEMPERATURES), index_col="month")
     table["difference"] = table["station_a"] - table["station_b"]
     print(table.describe().round(3).to_string())
 

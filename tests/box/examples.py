@@ -38,7 +38,7 @@ def shell(name, *files):
 PYTEST = ["-B", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
 TABLE = (
     python("csv_stats.py", "--ro", here("data")),
-    python("plot.py", "--ro", here("data"), needs="numpy pandas matplotlib"),
+    python("plot.py", needs="numpy pandas matplotlib"),
     python("pool.py"),
     python("sqlite_demo.py"),
     python("subprocess_demo.py"),
@@ -103,7 +103,7 @@ def the_plot_comes_out(tap):
         tap.skip("plot.png comes out of the box", missing)
         return
     out = os.path.join(fresh("artifacts"), "out")
-    ran = run([NSBOX, "code", "--interpreter", PYTHON, "--artifacts", out, "--ro", here("data"),
+    ran = run([NSBOX, "code", "--interpreter", PYTHON, "--artifacts", out,
                here("plot.py")])
     if not tap.equal((ran.rc, sorted(os.listdir(out)) if os.path.isdir(out) else None),
                      (0, ["plot.png"]), "plot.png and nothing else comes out of the box", ran):
