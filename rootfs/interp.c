@@ -31,6 +31,7 @@ void interp_free(struct interp *i)
 	strlist_free(&i->trees);
 	strlist_free(&i->links);
 	strlist_free(&i->module_path);
+	strlist_free(&i->site_files);
 	*i = (struct interp){ 0 };
 }
 
@@ -264,7 +265,7 @@ static int ask(struct search *s, struct interp *out, const struct buf *key, int 
 	       struct nsbox_error *err)
 {
 	owned(answer_free) struct answer a = { 0 };
-	const char *site;
+	const char *site, *custom;
 	int rc;
 
 	if (stamp_question(s) < 0)
@@ -273,9 +274,11 @@ static int ask(struct search *s, struct interp *out, const struct buf *key, int 
 	if (rc < 0)
 		return rc;
 	site = answer_get(&a, "site");
+	custom = answer_get(&a, "custom");
 	out->program = strdup(program_of(s, &a));
 	out->version = strdup(answer_get(&a, "version"));
 	out->needs_site = site && strcmp(site, "0") != 0;
+	out->has_sitecustomize = custom && strcmp(custom, "0") != 0;
 	if (!out->program || !out->version)
 		return err_nomem(err);
 	rc = trees_work_out(out, s->how, &a, err);

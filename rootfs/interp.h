@@ -23,8 +23,13 @@ struct interp {
 	struct strlist trees;	/* host folders to bind read-only at the same path,
 				   beyond what every box sees (/usr, ...) */
 	struct strlist links;	/* symlinks to recreate: "path\ttarget" */
-	struct strlist module_path; /* python: final sys.path without cwd */
-	bool needs_site;	/* python: .pth files with code: run with site */
+	struct strlist module_path; /* python: sys.path without cwd, and without
+				   what site_files and sitecustomize do to it */
+	struct strlist site_files; /* python: .pth files with code that must run,
+				   "N\tPATH": when the first N entries of module_path
+				   are in sys.path; in site's order */
+	bool has_sitecustomize;	/* python: one that is not the distribution's */
+	bool needs_site;	/* python: its start cannot be taken apart like this */
 	char *version;		/* "3.11.7" */
 };
 

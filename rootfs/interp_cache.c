@@ -19,7 +19,7 @@
 #include "base/sha256.h"
 #include "rootfs/paths.h"
 
-#define HEAD "head=nsbox-interp-2"
+#define HEAD "head=nsbox-interp-3"
 
 enum { CACHE_MAX = 1 << 20 };
 
@@ -159,6 +159,7 @@ static int take_record(struct interp *i, const struct answer *a, size_t k)
 		{ "program", &i->program, NULL }, { "real", &i->real, NULL },
 		{ "version", &i->version, NULL }, { "tree", NULL, &i->trees },
 		{ "link", NULL, &i->links },	  { "path", NULL, &i->module_path },
+		{ "pth", NULL, &i->site_files },
 	};
 
 	for (size_t r = 0; r < ARRAY_SIZE(rows); r++) {
@@ -205,7 +206,7 @@ bool cache_load(struct interp *out, int dir, const struct buf *key)
 	struct buf text = BUF_INIT(CACHE_MAX);
 	owned(answer_free) struct answer a = { 0 };
 	owned(interp_free) struct interp i = { 0 };
-	const char *site;
+	const char *site, *custom;
 	char name[80];
 	int r;
 
@@ -219,8 +220,10 @@ bool cache_load(struct interp *out, int dir, const struct buf *key)
 	for (size_t k = 0; k < a.records.n && r == 0; k++)
 		r = take_record(&i, &a, k);
 	site = answer_get(&a, "site");
-	if (r < 0 || !i.program || !i.real || !i.version || !site)
+	custom = answer_get(&a, "custom");
+	if (r < 0 || !i.program || !i.real || !i.version || !site || !custom)
 		return false;
+	i.has_sitecustomize = strcmp(custom, "0") != 0;
 	i.needs_site = strcmp(site, "0") != 0;
 	*out = i;
 	i = (struct interp){ 0 };
@@ -270,9 +273,11 @@ void cache_store(const struct interp *i, int dir, const struct buf *key,
 	put(&text, "real", i->real);
 	put(&text, "version", i->version);
 	put(&text, "site", i->needs_site ? "1" : "0");
+	put(&text, "custom", i->has_sitecustomize ? "1" : "0");
 	put_list(&text, "tree", &i->trees);
 	put_list(&text, "link", &i->links);
 	put_list(&text, "path", &i->module_path);
+	put_list(&text, "pth", &i->site_files);
 	put(&text, "end", "ok");
 	file_name(name, key);
 	if (!text.failed)

@@ -29,7 +29,7 @@ const struct asking *asking_of(const char *language);	/* NULL: unknown */
 int probe_run(struct answer *out, const struct asking *how, const char *program,
 	      const char *path_env, struct nsbox_error *err);
 
-/* Fill in real, trees, links, module_path from the answer. */
+/* Fill in real, trees, links, module_path, site_files from the answer. */
 int trees_work_out(struct interp *i, const struct asking *how, const struct answer *a,
 		   struct nsbox_error *err);
 

@@ -52,34 +52,71 @@ extern char **environ;
 	"    whole = [d for d in dirs if os.path.exists(os.path.join(d, '__init__.py'))]\n" \
 	"    return all(s in known for s in line.split(';')) and (not whole or len(dirs) == 1)\n"
 
+/*
+ * The interpreter's own site is run, with two functions of its module replaced: exec(),
+ * which it calls for each "import" line of a .pth file, notes the file instead, and no
+ * sitecustomize is imported. So the order, the encodings and the hidden files are
+ * those of this version, sys.path is what it is without those lines, and nothing of
+ * theirs runs outside a box. A site that calls exec() from elsewhere (3.15 has another
+ * way, and .start files) cannot be taken apart.
+ */
+#define PYTHON_SITE \
+	"import site\n" \
+	"lines, strange = [], []\n" \
+	"def note(line):\n" \
+	"    frame = sys._getframe(1)\n" \
+	"    v = frame.f_locals\n" \
+	"    if frame.f_code.co_name != 'addpackage' or 'sitedir' not in v or 'name' not in v:\n" \
+	"        return strange.append(line)\n" \
+	"    lines.append((len(sys.path), v['sitedir'], v['name'], line))\n" \
+	"site.exec = note\n" \
+	"site.execsitecustomize = lambda: None\n" \
+	"site.main()\n"
+
+/*
+ * Lines that change nothing for a program in a box, by file: boot.py finds setuptools'
+ * distutils by itself where the library has none; the others are for installing
+ * packages, and for measuring the tests of the interpreter's owner.
+ */
+#define PYTHON_IS_QUIET \
+	"quiet = {'_virtualenv.pth': 'import _virtualenv', 'a1_coverage.pth': 'coverage.process_startup(',\n" \
+	"         'distutils-precedence.pth': \"__import__('_distutils_hack')\"}\n" \
+	"def is_quiet(name, line):\n" \
+	"    if name.endswith('-nspkg.pth'): return is_namespace(line.strip())\n" \
+	"    return name in quiet and quiet[name] in line\n"
+
 static const char python_code[] =
 	"import sys, os\n"
+	PYTHON_SITE
 	PYTHON_IS_NAMESPACE
+	PYTHON_IS_QUIET
 	"out = []\n"
 	"def say(k, v): out.append(os.fsencode(k + '=' + v))\n"
 	"say('exe', sys.executable)\n"
 	"for p in (sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix):\n"
 	"    say('prefix', p)\n"
 	"say('version', '%d.%d.%d' % sys.version_info[:3])\n"
-	"quiet = ('distutils-precedence.pth', '_virtualenv.pth', 'a1_coverage.pth')\n"
-	"site = False\n"
-	"for p in sys.path:\n"
+	"files = []\n"
+	"for at, folder, name, line in lines:\n"
+	"    if not is_quiet(name, line) and (folder, name) not in [f[1:] for f in files]:\n"
+	"        files.append((at, folder, name))\n"
+	"for i, p in enumerate(sys.path):\n"
+	"    for at, folder, name in files:\n"
+	"        if at == i: say('pth', os.path.join(folder, name))\n"
 	"    say('path', p)\n"
 	"    if os.path.basename(p) not in ('site-packages', 'dist-packages'): continue\n"
 	"    try: names = sorted(os.listdir(p))\n"
 	"    except OSError: continue\n"
 	"    for n in names:\n"
-	"        if not n.endswith('.pth'): continue\n"
-	"        say('dep', os.path.join(p, n))\n"
-	"        if n in quiet: continue\n"
-	"        try: text = open(os.path.join(p, n), 'rb').read(1 << 20)\n"
-	"        except OSError: continue\n"
-	"        for l in text.splitlines():\n"
-	"            if not l.startswith((b'import ', b'import\\t')): continue\n"
-	"            if not n.endswith('-nspkg.pth') or not is_namespace(os.fsdecode(l)): site = True\n"
-	"c = getattr(sys.modules.get('sitecustomize'), '__file__', None)\n"
-	"if c and not c.startswith(('/usr/lib/python3', '/etc/python3')): site = True\n"
-	"say('site', '1' if site else '0')\n"
+	"        if n.endswith('.start'): strange.append(n)\n"
+	"        if n.endswith('.pth'): say('dep', os.path.join(p, n))\n"
+	"for at, folder, name in files:\n"
+	"    if at == len(sys.path): say('pth', os.path.join(folder, name))\n"
+	"from importlib.machinery import PathFinder\n"
+	"c = PathFinder.find_spec('sitecustomize')\n"
+	"own = c and (c.origin or '').startswith(('/usr/lib/python3', '/etc/python3'))\n"
+	"say('custom', '1' if c and not own else '0')\n"
+	"say('site', '1' if strange else '0')\n"
 	"say('dep', os.path.join(sys.prefix, 'pyvenv.cfg'))\n"
 	"libs = set()\n"
 	"for l in open('/proc/self/maps', 'rb'):\n"
@@ -110,7 +147,7 @@ static const char bash_code[] =
 	"printf '%s\\0' end=ok\n";
 
 const struct asking askings[] = {
-	{ "python", { "python3", "python" }, { "-I", "-c" }, python_code, true },
+	{ "python", { "python3", "python" }, { "-I", "-S", "-c" }, python_code, true },
 	{ "javascript", { "node", "nodejs" }, { "-e" }, node_code, false },
 	{ "bash", { "bash" }, { "--noprofile", "--norc", "-c" }, bash_code, false },
 	{ 0 },

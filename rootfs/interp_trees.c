@@ -221,20 +221,40 @@ static int add_libraries(struct interp *i, const struct answer *a, struct nsbox_
 	return rc;
 }
 
-/* sys.path as it is, without what a box cannot see (an editable install elsewhere). */
+/* One folder of sys.path, if a box can see it (an editable install may be elsewhere). */
+static int add_module_folder(struct interp *i, const char *path)
+{
+	struct strlist met = { 0 };
+	owned_mem char *real = path[0] == '/' ? follow(path, &met) : NULL;
+	int rc = 0;
+
+	if (real && is_visible(i, real) &&
+	    (strlist_add(&i->module_path, path) < 0 || strlist_copy(&i->links, &met) < 0))
+		rc = -1;
+	strlist_free(&met);
+	return rc;
+}
+
+/* A .pth file with code, and how much of sys.path is there when its turn comes. */
+static int add_site_file(struct interp *i, const char *path)
+{
+	struct buf text = BUF_INIT(2 * PATH_MAX);
+	int rc;
+
+	buf_fmt(&text, "%zu\t%s", i->module_path.n, path);
+	rc = text.failed ? -1 : strlist_add(&i->site_files, buf_text(&text));
+	buf_free(&text);
+	return rc;
+}
+
 static int add_module_path(struct interp *i, const struct answer *a, struct nsbox_error *err)
 {
 	for (size_t k = 0; k < a->records.n; k++) {
 		const char *path = answer_value(a, k, "path");
-		struct strlist met = { 0 };
-		owned_mem char *real = path && path[0] == '/' ? follow(path, &met) : NULL;
-		int rc = 0;
+		const char *file = answer_value(a, k, "pth");
 
-		if (real && is_visible(i, real))
-			rc = strlist_add(&i->module_path, path) < 0 ||
-			     strlist_copy(&i->links, &met) < 0;
-		strlist_free(&met);
-		if (rc)
+		if ((path && add_module_folder(i, path) < 0) ||
+		    (file && add_site_file(i, file) < 0))
 			return err_nomem(err);
 	}
 	return 0;

@@ -19,12 +19,13 @@
 #include "boot_py.inc"
 #include "boot_sh.inc"
 #include "late_py.inc"
+#include "pth_py.inc"
 
 #define CODE_NAME "<code>"
 #define CODE_PATH BOX_RUN_DIR "/" CODE_NAME
 #define CODE_MAX ((size_t)16 << 20)
 #define BOOT_MAX ((size_t)4 << 20) /* a boot program and its settings */
-#define FILES_MAX 3
+#define FILES_MAX 4
 
 /* What one language's row needs while the command is put together. */
 struct draft {
@@ -128,11 +129,44 @@ static void python_setting(struct buf *b, const char *name, const char *value)
 	buf_char(b, '\n');
 }
 
+/* A folder or "N\tFILE" -> an element of a list, with its comma. */
+static void python_element(struct buf *b, const char *s, bool is_counted)
+{
+	size_t digits = is_counted ? strcspn(s, "\t") : 0;
+
+	if (is_counted) {
+		buf_char(b, '(');
+		buf_add(b, s, digits);
+		buf_str(b, ", ");
+		s += digits + (s[digits] == '\t');
+	}
+	python_str(b, s);
+	buf_str(b, is_counted ? "), " : ", ");
+}
+
+static void python_list(struct buf *b, const char *name, const struct strlist *l,
+			bool is_counted)
+{
+	buf_fmt(b, "%s = [", name);
+	for (size_t i = 0; i < l->n; i++)
+		python_element(b, l->v[i], is_counted);
+	buf_str(b, "]\n");
+}
+
+static void add_part(struct draft *d, const char *path, const void *text, size_t len)
+{
+	struct buf b = BUF_INIT(BOOT_MAX);
+
+	buf_add(&b, text, len);
+	add_file(d, path, &b);
+}
+
 static void python_boot(struct draft *d, const char *path)
 {
-	static const char late[] = BOX_RUN_DIR "/late.py";
-	struct buf more = BUF_INIT(BOOT_MAX);
+	static const char late[] = BOX_RUN_DIR "/late.py", pth[] = BOX_RUN_DIR "/pth.py";
 	const struct lang_request *r = d->r;
+	const struct interp *i = r->interp;
+	bool has_pth = i->site_files.n || i->has_sitecustomize;
 	struct buf b = BUF_INIT(BOOT_MAX);
 
 	python_setting(&b, "NAME", r->code ? CODE_NAME : r->file);
@@ -140,22 +174,24 @@ static void python_boot(struct draft *d, const char *path)
 	python_setting(&b, "ARGV0", r->code ? "-c" : r->file);
 	python_setting(&b, "PROJECT", r->project);
 	python_setting(&b, "LATE", late);
-	buf_str(&b, "PATH = [");
-	for (size_t i = 0; i < r->interp->module_path.n; i++) {
-		python_str(&b, r->interp->module_path.v[i]);
-		buf_str(&b, ", ");
+	python_list(&b, "PATH", &i->module_path, false);
+	python_setting(&b, "PTH", has_pth ? pth : NULL);
+	if (has_pth) {
+		python_list(&b, "PTH_FILES", &i->site_files, true);
+		buf_fmt(&b, "CUSTOM = %s\n", i->has_sitecustomize ? "True" : "False");
 	}
-	buf_str(&b, "]\n");
 	buf_add(&b, boot_py, sizeof(boot_py));
 	add_file(d, path, &b);
-	buf_add(&more, late_py, sizeof(late_py));
-	add_file(d, late, &more);
+	add_part(d, late, late_py, sizeof(late_py));
+	if (has_pth)
+		add_part(d, pth, pth_py, sizeof(pth_py));
 }
 
 /*
  * -I: no PYTHON* variable, no user site, no folder of the script on sys.path.
  * -S: site reads folders and files for half of the start-up time; what it would
- *     have found is in interp.module_path.
+ *     have found is in interp.module_path, and what it would have run in
+ *     interp.site_files (pth.py).
  * -u: what was printed before a timeout's SIGKILL is kept.
  * -B: no __pycache__ among the artifacts. Not -X pycache_prefix: it would also
  *     hide the compiled files that the library has, and every import would

@@ -4,6 +4,8 @@
 #   SOURCE  the file that holds it        ARGV0    sys.argv[0]
 #   PATH    sys.path, or [] to keep it    PROJECT  the folder that comes last
 #   LATE    the file late.py
+#   PTH     the file pth.py, if the start of this interpreter runs foreign code, or
+#           None; then PTH_FILES and CUSTOM say which
 # Must: leave no trace in the user's module, and no frame in his tracebacks.
 # Mustn't: import or define what the user may not need: this text is compiled at
 # every start, so that what only some programs need is in late.py.
@@ -53,20 +55,27 @@ def find_venv():
 
 def set_path():
     if sys.flags.no_site:
-        make_builtins()
         find_venv()
-        if PATH:
-            sys.path[:] = PATH
+        if PTH:
+            load(PTH)
+        else:
+            make_builtins()
+            if PATH:
+                sys.path[:] = PATH
     else:
         sys.path += [p for p in PATH if p not in sys.path]
     if PROJECT:
         sys.path.append(PROJECT)
 
 
+def load(path):
+    with open(path, 'rb') as f:
+        exec(compile(f.read(), path, 'exec'), globals())
+
+
 def load_late():
     if 'clean_traceback' not in globals():
-        with open(LATE, 'rb') as f:
-            exec(compile(f.read(), LATE, 'exec'), globals())
+        load(LATE)
 
 
 class Late:
@@ -110,8 +119,8 @@ def make_code():
 
 
 try:
-    set_path()
     sys.argv[0] = ARGV0
+    set_path()
     exec(make_code(), make_main())
 except SystemExit:
     raise
