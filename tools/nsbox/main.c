@@ -98,17 +98,19 @@ static int act(const struct verb *v, int argc, char *const *argv)
 }
 
 /*
- * A descriptor 0 to 2 that the caller closed would become the next file that is
- * opened: a policy read as input, a record written into a signal descriptor. Holes
- * are filled with /dev/null, like those of a service without a terminal.
+ * A missing descriptor 0, 1 or 2 would be the next file that is opened: a policy
+ * read as input, a record written into a signal descriptor. Holes are filled with
+ * the wrong direction, so that our own words into them are an error still; a
+ * program's streams then go to its own /dev/null (run.c).
  */
 static int fill_holes(void)
 {
-	const int flags = O_RDWR; /* no CLOEXEC: these three are there for a child too */
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		int flags = fd == STDIN_FILENO ? O_WRONLY : O_RDONLY;
 
-	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
 		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", flags) != fd)
 			return -1;
+	}
 	return 0;
 }
 

@@ -85,19 +85,26 @@ static int fill_paths(struct request *q, const struct args *a, struct nsbox_run 
 	return 0;
 }
 
+/* Was it closed when nsbox started? Then it has the wrong direction (main.c). */
+static int relay_unless_closed(int fd, int useless)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags < 0 || (flags & O_ACCMODE) == useless ? NSBOX_IO_NULL : NSBOX_IO_RELAY;
+}
+
 /*
  * The box gets pipes or a pty of its own, never our descriptors: a program that
  * held our terminal could type into it (TIOCSTI) or change its settings.
  */
 static void fill_io(const struct args *a, struct nsbox_run *run)
 {
-	int out = a->json ? NSBOX_IO_CAPTURE : NSBOX_IO_RELAY;
-
-	run->in = a->keep_stdin || a->tty ? NSBOX_IO_RELAY : NSBOX_IO_NULL;
+	run->in = a->keep_stdin || a->tty ? relay_unless_closed(STDIN_FILENO, O_WRONLY)
+					  : NSBOX_IO_NULL;
 	run->in_fd = STDIN_FILENO;
-	run->out = out;
+	run->out = a->json ? NSBOX_IO_CAPTURE : relay_unless_closed(STDOUT_FILENO, O_RDONLY);
 	run->out_fd = STDOUT_FILENO;
-	run->err = out;
+	run->err = a->json ? NSBOX_IO_CAPTURE : relay_unless_closed(STDERR_FILENO, O_RDONLY);
 	run->err_fd = STDERR_FILENO;
 	if (a->raw_escapes)
 		run->flags |= NSBOX_RUN_RAW_ESCAPES;
