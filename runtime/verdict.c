@@ -96,6 +96,21 @@ static bool is_cpu_limit(const struct watch *w, int sig)
 	return sig == SIGXCPU ? used >= limit - limit / 4 : sig == SIGKILL && used >= limit;
 }
 
+static bool is_oom(const struct evidence *e)
+{
+	return e->cgroup.has_oom && e->cgroup.oom_kills;
+}
+
+static void from_oom(struct nsbox_result *r, const struct watch *w, struct buf *reason)
+{
+	char text[32];
+
+	r->verdict = NSBOX_OUT_OF_MEMORY;
+	r->signal = SIGKILL;
+	buf_fmt(reason, "memory: the kernel ended it at the limit of %s",
+		num_size_text(w->policy->limits.memory, text));
+}
+
 static void from_status(struct nsbox_result *r, const struct watch *w, struct buf *reason)
 {
 	const struct evidence *e = &w->evidence;
@@ -109,10 +124,8 @@ static void from_status(struct nsbox_result *r, const struct watch *w, struct bu
 	}
 	r->signal = WTERMSIG(status);
 	r->verdict = NSBOX_SIGNALED;
-	if (e->cgroup.has_oom && e->cgroup.oom_kills && r->signal == SIGKILL) {
-		r->verdict = NSBOX_OUT_OF_MEMORY;
-		buf_fmt(reason, "memory: the kernel ended it at the limit of %s",
-			num_size_text(w->policy->limits.memory, text));
+	if (is_oom(e) && r->signal == SIGKILL) {
+		from_oom(r, w, reason);
 	} else if (r->signal == SIGSYS) {
 		r->verdict = NSBOX_DENIED;
 		/* The wait status is the same when it sent the signal to itself. */
@@ -170,7 +183,10 @@ int verdict_fill(struct nsbox_result *r, const struct watch *w, struct nsbox_err
 	struct buf reason = BUF_INIT(512);
 
 	r->exit_code = -1;
-	if (w->evidence.killed != KILL_NONE)
+	/* memory.oom.group takes init along: then nobody is left to tell the status. */
+	if (w->evidence.killed == KILL_LOST && is_oom(&w->evidence))
+		from_oom(r, w, &reason);
+	else if (w->evidence.killed != KILL_NONE)
 		from_kill(r, w, &reason);
 	else if (w->terminated) /* it went by itself, because we had asked it to */
 		from_timeout(r, w, &reason);
