@@ -166,14 +166,21 @@ static long stage_clone(struct child_args *a, char *stack, const struct launch_r
 
 /* ----------------------------------------------------------------- handshake -- */
 
+/* A child that failed is gone before we have said all; why stands in what it left to be
+ * read, so that is where to look (await_running). */
+static bool is_gone(int error)
+{
+	return error == EPIPE || error == ECONNRESET;
+}
+
 static int send_go(int sock, struct nsbox_error *err)
 {
 	const struct wire_msg go = { .magic = WIRE_MAGIC, .type = WIRE_GO,
 				     .stage = STAGE_cgroup, .op = -1 };
 
-	if (send(sock, &go, sizeof(go), MSG_NOSIGNAL) != (ssize_t)sizeof(go))
-		return err_sys(err, "tell the child to go on");
-	return 0;
+	if (send(sock, &go, sizeof(go), MSG_NOSIGNAL) == (ssize_t)sizeof(go) || is_gone(errno))
+		return 0;
+	return err_sys(err, "tell the child to go on");
 }
 
 static int send_start(int sock, const struct launch_request *r, struct nsbox_error *err)
@@ -191,9 +198,9 @@ static int send_start(int sock, const struct launch_request *r, struct nsbox_err
 		iov[1].iov_len = start.filter_len * sizeof(struct sock_filter);
 		msg.msg_iovlen = 2;
 	}
-	if (sendmsg(sock, &msg, MSG_NOSIGNAL) < 0)
-		return err_sys(err, "tell init what to start");
-	return 0;
+	if (sendmsg(sock, &msg, MSG_NOSIGNAL) >= 0 || is_gone(errno))
+		return 0;
+	return err_sys(err, "tell init what to start");
 }
 
 struct packet {
