@@ -81,6 +81,15 @@ static int limit_strength(const struct policy *p, const char *key, bool kernel, 
 		       "%s would be enforced in userspace only: no cgroup v2 controller here", key);
 }
 
+/* A terminal that is passed on has no end: only an output limit that kills bounds it. */
+static enum nsbox_strength output_strength(const struct policy *p, const struct nsbox_run *run)
+{
+	bool is_passed_on = (run->flags & NSBOX_RUN_TTY) && run->out == NSBOX_IO_RELAY;
+
+	return is_passed_on && p->limits.output_action != OUTPUT_KILL ? NSBOX_STRENGTH_NONE
+								       : NSBOX_STRENGTH_USERSPACE;
+}
+
 static int decide_strengths(struct assembly *a, const struct host *h, const struct policy *p,
 			    struct nsbox_error *err)
 {
@@ -90,7 +99,7 @@ static int decide_strengths(struct assembly *a, const struct host *h, const stru
 
 	e[ENF_FILESYSTEM] = e[ENF_NETWORK] = e[ENF_SYSCALLS] = NSBOX_STRENGTH_KERNEL;
 	e[ENF_DISK] = NSBOX_STRENGTH_KERNEL; /* sized tmpfs */
-	e[ENF_TIME] = e[ENF_OUTPUT] = NSBOX_STRENGTH_USERSPACE;
+	e[ENF_TIME] = NSBOX_STRENGTH_USERSPACE;
 	e[ENF_LANDLOCK] = h->landlock_abi ? NSBOX_STRENGTH_KERNEL : NSBOX_STRENGTH_NONE;
 	r = limit_strength(p, "limits.memory", h->place.memory, p->limits.memory != 0,
 			   &e[ENF_MEMORY], err);
@@ -194,7 +203,8 @@ static int plan_mounts(struct assembly *a, struct parts *w, struct nsbox_error *
 	struct view_file files[8];
 	char cwd[PATH_MAX];
 	struct view_request req = {
-		.policy = w->policy, .interps = w->how->interps->list, .extras = extras, .files = files,
+		.policy = w->policy, .interps = w->how->interps->list,
+		.interps_optional = !w->run->language, .extras = extras, .files = files,
 		.caller_cwd = getcwd(cwd, sizeof(cwd)) ? cwd : "/", .cwd = w->run->cwd,
 		.privileged = id->may_tree, .owner_uid = id->caller_uid,
 		.owner_gid = id->caller_gid, .proc = w->how->proc, .stage = STAGE_mounts,
@@ -395,6 +405,7 @@ static int assemble_with(struct assembly *a, struct parts *w, struct nsbox_error
 	const struct nsbox_run *run = w->run;
 	int r = decide_strengths(a, w->host, w->policy, err);
 
+	a->enforced[ENF_OUTPUT] = output_strength(w->policy, run);
 	if (r >= 0)
 		r = interps_get(w->how->interps, run, err);
 	if (r >= 0)

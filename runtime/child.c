@@ -154,6 +154,8 @@ static void __attribute__((noreturn)) give_up(const struct child_args *a, long e
 }
 
 #ifdef NSBOX_FAULTS
+static const long a_moment[2] = { 0, 100000000 }, a_second[2] = { 1, 0 }; /* struct timespec */
+
 /* Fault build: fail operation n, or stop or die once a stage is done. */
 static long inject(struct child_args *a, uint32_t op, uint32_t next_stage)
 {
@@ -163,6 +165,8 @@ static long inject(struct child_args *a, uint32_t op, uint32_t next_stage)
 		return 0;
 	if (a->fault_action == FAULT_KILL_CHILD)
 		sys(exit_group, 137);
+	if (a->fault_action == FAULT_PAUSE_CHILD)
+		sys(ppoll, 0, 0, a_second, 0, 0);
 	if (a->fault_action == FAULT_STOP_CHILD || a->fault_action == FAULT_KILL_PARENT) {
 		a->fault_hit = 1;
 		for (;;)
@@ -185,10 +189,6 @@ static void wait_for_go(const struct child_args *a)
 	    msg.stage != STAGE_cgroup)
 		give_up(a, n < 0 ? n : -EPROTO);
 }
-
-#ifdef NSBOX_FAULTS
-static const long a_moment[2] = { 0, 100000000 }; /* struct timespec, in ns */
-#endif
 
 void child_main(void *args)
 {

@@ -376,6 +376,7 @@ static int launch_on(struct attempt *t, char *stack, struct nsbox_error *err)
 	t->live.uid = identity_uid(t->r->id, t->live.pid);
 	t->live.gid = identity_gid(t->r->id, t->live.pid);
 	code = run_stages(t, err);
+	t->live.left_out = t->args.left_out;
 	if (code != 0) {
 		live_kill(&t->live);
 		live_reap(&t->live, -1); /* before the stack goes: the child runs on it */

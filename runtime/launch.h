@@ -32,6 +32,7 @@ struct live { /* a box that runs */
 	int pty;		/* master, when the plan makes one */
 	uid_t uid;
 	gid_t gid;
+	uint32_t left_out;	/* 1 + index of the first optional bind left out; 0: none */
 	int exec_errno;		/* launch() returned 1: why the payload did not start */
 };
 
