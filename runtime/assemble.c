@@ -187,6 +187,18 @@ struct parts { /* what lives only while the plan is made */
 	struct plan_builder builder;
 };
 
+/*
+ * System V segments that nobody has attached are in no process's figures. The kernel
+ * lists those of the namespace that its reader was in when it opened the file, so the
+ * child opens it, and before its /proc is another one. No such file: no segments.
+ */
+static void plan_segments(struct plan_builder *b, const struct assembly *a)
+{
+	if (a->enforced[ENF_MEMORY] == NSBOX_STRENGTH_USERSPACE)
+		PLAN_OP(b, .kind = OP_SEND_FILE, .stage = STAGE_ids, .flags = OP_OPTIONAL,
+			.src = "/proc/sysvipc/shm", .n = WIRE_TAG_SEGMENTS);
+}
+
 static void plan_identity(struct plan_builder *b)
 {
 	PLAN_OP(b, .kind = OP_LOOPBACK, .stage = STAGE_network);
@@ -358,6 +370,7 @@ static int build_plan(struct assembly *a, struct parts *w, struct nsbox_error *e
 	int r;
 
 	plan_identity(&w->builder);
+	plan_segments(&w->builder, a);
 	r = plan_mounts(a, w, err);
 	if (r < 0)
 		return r;

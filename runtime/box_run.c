@@ -37,7 +37,8 @@ static struct watch *watch_new(const struct nsbox_box *box, struct nsbox_error *
 	w->policy = &box->policy;
 	w->plan = &box->plan;
 	w->cgroup.fd = -1;
-	w->live = (struct live){ .pid = -1, .pidfd = -1, .sock = -1, .work_fd = -1, .pty = -1 };
+	w->live = (struct live){ .pid = -1, .pidfd = -1, .sock = -1, .work_fd = -1, .pty = -1,
+				.segments = -1 };
 	pthread_mutex_init(&w->lock, NULL);
 	w->epoll = epoll_create1(EPOLL_CLOEXEC);
 	w->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);

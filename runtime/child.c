@@ -66,6 +66,18 @@ long do_send_dir(struct child_args *a, const struct op *op)
 	return r;
 }
 
+long do_send_file(struct child_args *a, const struct op *op)
+{
+	long fd = sys(openat, AT_FDCWD, src_of(a, op), O_RDONLY | O_CLOEXEC | O_NOCTTY, 0);
+	long r;
+
+	if (fd < 0)
+		return op->flags & OP_OPTIONAL ? 0 : fd;
+	r = send_fd(a, (int)fd, (int)op->n);
+	close_fd((int)fd);
+	return r;
+}
+
 long do_pty(struct child_args *a, const struct op *op)
 {
 	struct winsize size = { .ws_row = (unsigned short)op->n,
@@ -139,7 +151,7 @@ static const runner runners[OP_COUNT] = {
 	[OP_RLIMIT] = do_rlimit,     [OP_NICE] = do_nice,	  [OP_DROPCAPS] = do_dropcaps,
 	[OP_NNP] = do_nnp,		  [OP_LANDLOCK] = do_landlock,
 	[OP_LANDLOCK_PATH] = do_landlock_path,			  [OP_SECCOMP] = do_seccomp,
-	[OP_SEND_DIR] = do_send_dir, [OP_PTY] = do_pty,		  [OP_FDS] = do_fds,
+	[OP_SEND_DIR] = do_send_dir, [OP_SEND_FILE] = do_send_file, [OP_PTY] = do_pty,		  [OP_FDS] = do_fds,
 };
 
 static void __attribute__((noreturn)) give_up(const struct child_args *a, long error)

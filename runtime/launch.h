@@ -29,6 +29,7 @@ struct live { /* a box that runs */
 	pid_t pid;		/* of init, on the host; for printing and /proc */
 	int pidfd, sock;
 	int work_fd;		/* O_PATH of the work folder, when the plan sends it */
+	int segments;		/* the box's /proc/sysvipc/shm, when the plan sends it */
 	int pty;		/* master, when the plan makes one */
 	uid_t uid;
 	gid_t gid;
