@@ -36,7 +36,7 @@
 	X(PROC,      "mount proc of the box's own pid namespace at dst") \
 	X(DEVPTS,    "mount devpts, new instance, at dst") \
 	X(MQUEUE,    "mount mqueue at dst") \
-	X(MASK,      "cover dst with an empty read-only folder or file; absent is fine") \
+	X(MASK,      "cover dst with an empty read-only folder or file; absent is fine without OP_MUST_EXIST") \
 	X(READONLY,  "mount_setattr dst read-only (recursively with OP_REC)") \
 	X(PIVOT,     "pivot_root into the new root, detach the old one") \
 	X(CHDIR,     "chdir to src (absolute, in the box)") \
@@ -54,6 +54,7 @@
 	X(LANDLOCK_PATH, "allow access n beneath src (absolute, in the box)") \
 	X(SECCOMP,   "load the BPF program in blob; flags: SECCOMP_FILTER_FLAG_*") \
 	X(SEND_DIR,  "pass an O_PATH descriptor of src to the parent, tag n") \
+	X(SEND_FILE, "pass a descriptor of src, open for reading, to the parent, tag n") \
 	X(PTY,       "make a pty of the box's devpts (n rows, m columns) for 0, 1, 2; pass its master") \
 	X(FDS,       "0, 1, 2 as given; 3 the handshake, 4 init; everything else closed")
 
@@ -69,11 +70,12 @@ enum {
 	OP_RDONLY = 1 << 0,
 	OP_NOEXEC = 1 << 1,
 	OP_REC = 1 << 2,	/* the whole tree below, not just the top mount */
-	OP_OPTIONAL = 1 << 3,	/* ENOENT of the source is not an error */
+	OP_OPTIONAL = 1 << 3,	/* BIND: a source that is gone or out of reach is left out */
 	OP_NODEV_OFF = 1 << 4,	/* a device node: nodev would make it useless */
 	OP_IS_FILE = 1 << 5,	/* the target is a file: create a file, not a folder */
 	OP_MAKE_DST = 1 << 6,	/* create the missing target and its parents */
 	OP_KEEP_SYMLINK = 1 << 7, /* do not follow src if it is a symlink */
+	OP_MUST_EXIST = 1 << 9,	/* MASK: nothing there to cover is an error */
 	OP_PLAIN = 1 << 8,	/* set by plan_mark_plain(): no part of dst can lead out */
 };
 

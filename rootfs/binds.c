@@ -29,6 +29,7 @@ void binds_free(struct bind_list *l)
 	for (size_t i = 0; i < l->n; i++)
 		bind_drop(&l->v[i]);
 	free(l->v);
+	strlist_free(&l->notes);
 	*l = (struct bind_list){ 0 };
 }
 
@@ -241,7 +242,19 @@ static int add_tmpfs_text(struct bind_list *l, const char *text, uint64_t preset
 
 /* ------------------------------------------------------- interpreters -- */
 
-static int add_tree(struct bind_list *l, const char *path, struct nsbox_error *err)
+/* Nobody asked for it: a command that needs no Python runs all the same. */
+static int leave_out(struct bind_list *l, const char *path, struct nsbox_error *err)
+{
+	char note[1024];
+
+	snprintf(note, sizeof(note), "%s, which an interpreter on PATH needs, is not in the box: %s",
+		 path, err ? err->message : "it cannot be opened");
+	err_clear(err);
+	return strlist_add(&l->notes, note) < 0 ? err_nomem(err) : 0;
+}
+
+static int add_tree(struct bind_list *l, const char *path, bool is_optional,
+		    struct nsbox_error *err)
 {
 	owned(bind_drop) struct bind b = { .kind = BIND_TREE, .source = SOURCE_INIT };
 	int rc;
@@ -249,8 +262,11 @@ static int add_tree(struct bind_list *l, const char *path, struct nsbox_error *e
 	if (is_covered(l, path))
 		return 0;
 	rc = source_open(&b.source, path, err);
+	if (rc == NSBOX_E_POLICY && is_optional)
+		return leave_out(l, path, err);
 	if (rc < 0)
 		return rc;
+	b.is_optional = is_optional;
 	b.dst = clean_target(path, err);
 	if (!b.dst)
 		return err ? err->code : NSBOX_E_POLICY;
@@ -282,7 +298,7 @@ static int add_interpreters(struct bind_list *l, const struct view_request *r,
 		const struct interp *it = r->interps[k];
 
 		for (size_t i = 0; i < it->trees.n && rc == 0; i++)
-			rc = add_tree(l, it->trees.v[i], err);
+			rc = add_tree(l, it->trees.v[i], r->interps_optional, err);
 		for (size_t i = 0; i < it->links.n && rc == 0; i++)
 			rc = add_link(l, it->links.v[i], err);
 	}

@@ -19,11 +19,13 @@ struct bind {
 	char *target;		/* LINK */
 	uint64_t bytes;		/* TMPFS */
 	unsigned mode;		/* TMPFS */
+	bool is_optional;	/* TREE: of an interpreter that nobody asked for */
 	size_t order;		/* as given: ties keep it */
 };
 struct bind_list {
 	struct bind *v;
 	size_t n;
+	struct strlist notes;	/* what was left out, one sentence each */
 };
 
 /* Everything of the request, parents before what lies in them. */

@@ -11,6 +11,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdint.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -23,9 +25,49 @@
 
 enum { KEEP_MAX = 512 };
 
-bool placeholder_is(const struct stat *st)
+/* What getdents64(2) writes; no libc's header has it for both of ours. */
+struct dirent64_head {
+	uint64_t ino, off;
+	uint16_t len;
+	uint8_t type;
+	char name[];
+};
+
+/* "." and ".." at most, in as many calls as it takes: a network file system may give
+ * one entry a call. */
+static bool is_empty(int fd)
 {
-	return S_ISDIR(st->st_mode) && st->st_mtim.tv_sec == PLACEHOLDER_MTIME && st->st_mtim.tv_nsec == 0;
+	_Alignas(8) char entries[1024];
+	long n;
+
+	while ((n = syscall(SYS_getdents64, fd, entries, sizeof(entries))) > 0) {
+		for (long at = 0; at < n;) {
+			const struct dirent64_head *e = (const void *)(entries + at);
+
+			if (strcmp(e->name, ".") != 0 && strcmp(e->name, "..") != 0)
+				return false;
+			at += e->len;
+		}
+	}
+	return n == 0;
+}
+
+bool placeholder_is(int dir, const char *name)
+{
+	owned_fd int fd = -1;
+	struct stat st;
+
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT;
+	if (!S_ISDIR(st.st_mode))
+		return false;
+	/* Something put into it gives it another time. */
+	if (st.st_mtim.tv_sec == PLACEHOLDER_MTIME && st.st_mtim.tv_nsec == 0)
+		return true;
+	if (!(st.st_mode & S_ISVTX))
+		return false;
+	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? errno == ENOENT : is_empty(fd);
 }
 
 static bool is_ours(const struct placeholder_mark *m, const struct stat *st, time_t since)

@@ -8,8 +8,13 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-/* 1970-01-01T07:51:15Z: no folder that anybody works with is that old. */
-enum { PLACEHOLDER_MTIME = 28275 };
+/*
+ * What tells a placeholder: it is made with the sticky bit, which mkdir(2) sets in the
+ * same step, so that another box never takes one that is just being made for somebody's
+ * folder; then it gets a time that no folder of anybody's has (1970-01-01T07:51:15Z),
+ * for file systems without mode bits.
+ */
+enum { PLACEHOLDER_MTIME = 28275, PLACEHOLDER_MODE = 01755 };
 
 /* Shared with the guardian: what is on the host by now. */
 struct placeholder_mark {
@@ -26,9 +31,9 @@ struct placeholder {
 	char *shown;		/* owned: host path, for messages */
 };
 
-/* A folder with the time stamp that only placeholders carry, until something is put
- * into it. */
-bool placeholder_is(const struct stat *st);
+/* Is @name in @dir one, and still empty? Yes also when it has just vanished, as they do;
+ * other errors count as no. */
+bool placeholder_is(int dir, const char *name);
 
 /* Remove it if it is still the same empty folder and no other box uses it. False: it
  * is locked, so another box does, or the launcher's child still lives.

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/statvfs.h>
 #include <time.h>
 
 #include "base/cleanup.h"
@@ -62,13 +63,15 @@ static int add_placeholder(struct ward *w, const char *part, struct nsbox_error 
 	return fill_placeholder(w, &v[w->p->n++], part, err);
 }
 
+/* The name must be there when the mask comes: without it the box could make it. */
 static int cover(struct ward *w, const char *part, struct nsbox_error *err)
 {
 	owned_mem char *dst = path_join(w->box_dir, part);
 
 	if (!dst || strlist_add(&w->sealed, part) < 0)
 		return err_nomem(err);
-	PLAN_OP(w->to->b, .kind = OP_MASK, .stage = w->to->stage, .fd = -1, .dst = dst + 1);
+	PLAN_OP(w->to->b, .kind = OP_MASK, .stage = w->to->stage, .fd = -1, .dst = dst + 1,
+		.flags = OP_MUST_EXIST);
 	return 0;
 }
 
@@ -92,12 +95,27 @@ static int refuse_link(const struct ward *w, const char *part, struct nsbox_erro
 		       w->host->path, part);
 }
 
+static int drop_placeholder(struct ward *w, const char *part, struct nsbox_error *err)
+{
+	struct placeholder *row = &w->p->v[--w->p->n];
+
+	close(row->dir);
+	free(row->shown);
+	return strlist_add(&w->sealed, part) < 0 ? err_nomem(err) : 0;
+}
+
 /* Nothing there, or a placeholder of another box, which is then shared. */
 static int seal_missing(struct ward *w, const char *part, struct nsbox_error *err)
 {
 	int rc = add_placeholder(w, part, err);
+	struct statvfs fs;
 
-	return rc < 0 ? rc : cover(w, part, err);
+	if (rc < 0)
+		return rc;
+	/* On a file system that is read-only the box cannot make it either. */
+	if (fstatvfs(w->p->v[w->p->n - 1].dir, &fs) == 0 && (fs.f_flag & ST_RDONLY))
+		return drop_placeholder(w, part, err);
+	return cover(w, part, err);
 }
 
 /* What to do about one part of a name (@is_last: the whole); 1: go on with the next. */
@@ -115,7 +133,7 @@ static int seal_part(struct ward *w, const char *part, bool is_last, struct nsbo
 				       : err_sys(err, "look at %s in %s", part, w->host->path);
 	if (S_ISLNK(st.st_mode))
 		return refuse_link(w, part, err);
-	if (placeholder_is(&st))
+	if (S_ISDIR(st.st_mode) && placeholder_is(w->host->fd, part))
 		return seal_missing(w, part, err);
 	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
 		return cover(w, part, err);
@@ -182,7 +200,7 @@ static int lock_shared(int fd)
 {
 	const struct timespec moment = { .tv_nsec = 1000000 };
 
-	for (int i = 0; i < 200; i++) {
+	for (int i = 0; i < 2000; i++) {
 		if (flock(fd, LOCK_SH | LOCK_NB) == 0)
 			return 0;
 		if (errno != EWOULDBLOCK)
@@ -244,7 +262,7 @@ static int take_over(struct protect *p, size_t index, bool is_new, struct nsbox_
 			return err_sys(err, "hold %s", row->shown);
 		st = (struct stat){ 0 }; /* somebody's file or link */
 	}
-	if (!is_new && !placeholder_is(&st)) {
+	if (!is_new && !placeholder_is(row->dir, row->name)) {
 		m->is_begun = false; /* nor does is_made hold: not ours to remove */
 		return busy(row, err);
 	}
@@ -259,12 +277,10 @@ static int take_over(struct protect *p, size_t index, bool is_new, struct nsbox_
 static int make(struct protect *p, size_t index, struct nsbox_error *err)
 {
 	struct placeholder *row = &p->v[index];
-	bool is_new = mkdirat(row->dir, row->name, 0755) == 0;
+	bool is_new = mkdirat(row->dir, row->name, PLACEHOLDER_MODE) == 0;
 
 	if (is_new || errno == EEXIST)
 		return take_over(p, index, is_new, err);
-	if (errno == EROFS)
-		return 0; /* the box cannot make it either */
 	err_hint(err, "take the name out of fs.protect, or make the folder writable");
 	return err_sys(err, "make a placeholder for the protected name %s", row->shown);
 }

@@ -189,13 +189,13 @@ static bool needs_idmap(const struct source *s, enum source_use use)
 {
 	mode_t others = S_ISDIR(s->st.st_mode) ? S_IROTH | S_IXOTH : S_IROTH;
 
-	return use != SOURCE_READ || (s->st.st_mode & others) != others;
+	return (use != SOURCE_READ && use != SOURCE_TRY) || (s->st.st_mode & others) != others;
 }
 
 static uint64_t mount_flags(const struct source *s, enum source_use use)
 {
 	return OP_MAKE_DST | OP_REC | (S_ISDIR(s->st.st_mode) ? 0 : OP_IS_FILE) |
-	       (use == SOURCE_WRITE ? 0 : OP_RDONLY);
+	       (use == SOURCE_WRITE ? 0 : OP_RDONLY) | (use == SOURCE_TRY ? OP_OPTIONAL : 0);
 }
 
 static int mount_attached(const struct source_sink *to, const struct source *s, const char *dst,

@@ -34,6 +34,7 @@ struct source_sink {
 
 enum source_use {
 	SOURCE_READ,		/* read-only, the whole tree below */
+	SOURCE_TRY,		/* the same, and left out where it cannot be reached */
 	SOURCE_WRITE,		/* writable */
 	SOURCE_SEAL,		/* read-only, with the ids of the writable folder around it */
 };

@@ -141,8 +141,11 @@ static int add_files(struct plan_builder *b, const struct view_request *r,
 static int add_bind(const struct source_sink *to, const struct bind *m, struct nsbox_error *err)
 {
 	switch (m->kind) {
-	case BIND_READ:
 	case BIND_TREE:
+		if (m->is_optional)
+			return source_mount(to, &m->source, m->dst, SOURCE_TRY, err);
+		/* fallthrough */
+	case BIND_READ:
 		return source_mount(to, &m->source, m->dst, SOURCE_READ, err);
 	case BIND_WRITE:
 		return source_mount(to, &m->source, m->dst, SOURCE_WRITE, err);
@@ -408,6 +411,8 @@ int view_build(struct plan_builder *b, const struct view_request *r, struct view
 		rc = build_fixed(b, &l, r, err);
 	if (rc == 0)
 		rc = note_proc(&v, r, err);
+	if (rc == 0 && strlist_copy(&v.notes, &l.notes) < 0)
+		rc = err_nomem(err);
 	if (rc == 0)
 		rc = build_named(&to, &l, r, err);
 	if (rc == 0 && v.protect && !r->look_only)

@@ -43,6 +43,7 @@ struct view_file {
 struct view_request {
 	const struct policy *policy;
 	const struct interp *const *interps; /* made visible; NULL-terminated */
+	bool interps_optional;	/* nobody asked for them: what cannot be reached is left out */
 	const struct view_extra *extras;
 	size_t extra_count;
 	const struct view_file *files;

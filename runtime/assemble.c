@@ -81,6 +81,15 @@ static int limit_strength(const struct policy *p, const char *key, bool kernel, 
 		       "%s would be enforced in userspace only: no cgroup v2 controller here", key);
 }
 
+/* A terminal that is passed on has no end: only an output limit that kills bounds it. */
+static enum nsbox_strength output_strength(const struct policy *p, const struct nsbox_run *run)
+{
+	bool is_passed_on = (run->flags & NSBOX_RUN_TTY) && run->out == NSBOX_IO_RELAY;
+
+	return is_passed_on && p->limits.output_action != OUTPUT_KILL ? NSBOX_STRENGTH_NONE
+								       : NSBOX_STRENGTH_USERSPACE;
+}
+
 static int decide_strengths(struct assembly *a, const struct host *h, const struct policy *p,
 			    struct nsbox_error *err)
 {
@@ -90,7 +99,7 @@ static int decide_strengths(struct assembly *a, const struct host *h, const stru
 
 	e[ENF_FILESYSTEM] = e[ENF_NETWORK] = e[ENF_SYSCALLS] = NSBOX_STRENGTH_KERNEL;
 	e[ENF_DISK] = NSBOX_STRENGTH_KERNEL; /* sized tmpfs */
-	e[ENF_TIME] = e[ENF_OUTPUT] = NSBOX_STRENGTH_USERSPACE;
+	e[ENF_TIME] = NSBOX_STRENGTH_USERSPACE;
 	e[ENF_LANDLOCK] = h->landlock_abi ? NSBOX_STRENGTH_KERNEL : NSBOX_STRENGTH_NONE;
 	r = limit_strength(p, "limits.memory", h->place.memory, p->limits.memory != 0,
 			   &e[ENF_MEMORY], err);
@@ -178,6 +187,18 @@ struct parts { /* what lives only while the plan is made */
 	struct plan_builder builder;
 };
 
+/*
+ * System V segments that nobody has attached are in no process's figures. The kernel
+ * lists those of the namespace that its reader was in when it opened the file, so the
+ * child opens it, and before its /proc is another one. No such file: no segments.
+ */
+static void plan_segments(struct plan_builder *b, const struct assembly *a)
+{
+	if (a->enforced[ENF_MEMORY] == NSBOX_STRENGTH_USERSPACE)
+		PLAN_OP(b, .kind = OP_SEND_FILE, .stage = STAGE_ids, .flags = OP_OPTIONAL,
+			.src = "/proc/sysvipc/shm", .n = WIRE_TAG_SEGMENTS);
+}
+
 static void plan_identity(struct plan_builder *b)
 {
 	PLAN_OP(b, .kind = OP_LOOPBACK, .stage = STAGE_network);
@@ -194,7 +215,8 @@ static int plan_mounts(struct assembly *a, struct parts *w, struct nsbox_error *
 	struct view_file files[8];
 	char cwd[PATH_MAX];
 	struct view_request req = {
-		.policy = w->policy, .interps = w->how->interps->list, .extras = extras, .files = files,
+		.policy = w->policy, .interps = w->how->interps->list,
+		.interps_optional = !w->run->language, .extras = extras, .files = files,
 		.caller_cwd = getcwd(cwd, sizeof(cwd)) ? cwd : "/", .cwd = w->run->cwd,
 		.privileged = id->may_tree, .owner_uid = id->caller_uid,
 		.owner_gid = id->caller_gid, .proc = w->how->proc, .stage = STAGE_mounts,
@@ -348,6 +370,7 @@ static int build_plan(struct assembly *a, struct parts *w, struct nsbox_error *e
 	int r;
 
 	plan_identity(&w->builder);
+	plan_segments(&w->builder, a);
 	r = plan_mounts(a, w, err);
 	if (r < 0)
 		return r;
@@ -395,6 +418,7 @@ static int assemble_with(struct assembly *a, struct parts *w, struct nsbox_error
 	const struct nsbox_run *run = w->run;
 	int r = decide_strengths(a, w->host, w->policy, err);
 
+	a->enforced[ENF_OUTPUT] = output_strength(w->policy, run);
 	if (r >= 0)
 		r = interps_get(w->how->interps, run, err);
 	if (r >= 0)

@@ -37,7 +37,8 @@ static struct watch *watch_new(const struct nsbox_box *box, struct nsbox_error *
 	w->policy = &box->policy;
 	w->plan = &box->plan;
 	w->cgroup.fd = -1;
-	w->live = (struct live){ .pid = -1, .pidfd = -1, .sock = -1, .work_fd = -1, .pty = -1 };
+	w->live = (struct live){ .pid = -1, .pidfd = -1, .sock = -1, .work_fd = -1, .pty = -1,
+				.segments = -1 };
 	pthread_mutex_init(&w->lock, NULL);
 	w->epoll = epoll_create1(EPOLL_CLOEXEC);
 	w->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -325,6 +326,20 @@ static int fill_streams(struct nsbox_result *r, struct watch *w, struct nsbox_er
 	return 0;
 }
 
+/* A bare command's python3 or node that the box's user cannot reach. */
+static int note_left_out(struct nsbox_result *r, const struct nsbox_box *box)
+{
+	uint32_t left_out = box->watch ? box->watch->live.left_out : 0;
+	char note[1024];
+
+	if (!left_out || left_out > box->plan.plan->op_count)
+		return 0;
+	snprintf(note, sizeof(note),
+		 "%s, which an interpreter on PATH needs, is not in the box: its user cannot reach it",
+		 plan_str(box->plan.plan, plan_ops(box->plan.plan)[left_out - 1].src));
+	return strlist_add(&r->notes, note);
+}
+
 static int fill_common(struct nsbox_result *r, const struct nsbox_box *box,
 		       struct nsbox_error *err)
 {
@@ -332,7 +347,8 @@ static int fill_common(struct nsbox_result *r, const struct nsbox_box *box,
 	r->tier = strdup("local");
 	r->working_directory = strdup(box->plan.view.workdir ? box->plan.view.workdir : "/");
 	r->setup_us = box->setup_us;
-	if (!r->tier || !r->working_directory || strlist_copy(&r->notes, &box->plan.view.notes) < 0)
+	if (!r->tier || !r->working_directory || strlist_copy(&r->notes, &box->plan.view.notes) < 0 ||
+	    note_left_out(r, box) < 0)
 		return err_nomem(err);
 	return 0;
 }

@@ -66,6 +66,18 @@ long do_send_dir(struct child_args *a, const struct op *op)
 	return r;
 }
 
+long do_send_file(struct child_args *a, const struct op *op)
+{
+	long fd = sys(openat, AT_FDCWD, src_of(a, op), O_RDONLY | O_CLOEXEC | O_NOCTTY, 0);
+	long r;
+
+	if (fd < 0)
+		return op->flags & OP_OPTIONAL ? 0 : fd;
+	r = send_fd(a, (int)fd, (int)op->n);
+	close_fd((int)fd);
+	return r;
+}
+
 long do_pty(struct child_args *a, const struct op *op)
 {
 	struct winsize size = { .ws_row = (unsigned short)op->n,
@@ -139,7 +151,7 @@ static const runner runners[OP_COUNT] = {
 	[OP_RLIMIT] = do_rlimit,     [OP_NICE] = do_nice,	  [OP_DROPCAPS] = do_dropcaps,
 	[OP_NNP] = do_nnp,		  [OP_LANDLOCK] = do_landlock,
 	[OP_LANDLOCK_PATH] = do_landlock_path,			  [OP_SECCOMP] = do_seccomp,
-	[OP_SEND_DIR] = do_send_dir, [OP_PTY] = do_pty,		  [OP_FDS] = do_fds,
+	[OP_SEND_DIR] = do_send_dir, [OP_SEND_FILE] = do_send_file, [OP_PTY] = do_pty,		  [OP_FDS] = do_fds,
 };
 
 static void __attribute__((noreturn)) give_up(const struct child_args *a, long error)
@@ -154,6 +166,8 @@ static void __attribute__((noreturn)) give_up(const struct child_args *a, long e
 }
 
 #ifdef NSBOX_FAULTS
+static const long a_moment[2] = { 0, 100000000 }, a_second[2] = { 1, 0 }; /* struct timespec */
+
 /* Fault build: fail operation n, or stop or die once a stage is done. */
 static long inject(struct child_args *a, uint32_t op, uint32_t next_stage)
 {
@@ -163,6 +177,8 @@ static long inject(struct child_args *a, uint32_t op, uint32_t next_stage)
 		return 0;
 	if (a->fault_action == FAULT_KILL_CHILD)
 		sys(exit_group, 137);
+	if (a->fault_action == FAULT_PAUSE_CHILD)
+		sys(ppoll, 0, 0, a_second, 0, 0);
 	if (a->fault_action == FAULT_STOP_CHILD || a->fault_action == FAULT_KILL_PARENT) {
 		a->fault_hit = 1;
 		for (;;)
@@ -185,10 +201,6 @@ static void wait_for_go(const struct child_args *a)
 	    msg.stage != STAGE_cgroup)
 		give_up(a, n < 0 ? n : -EPROTO);
 }
-
-#ifdef NSBOX_FAULTS
-static const long a_moment[2] = { 0, 100000000 }; /* struct timespec, in ns */
-#endif
 
 void child_main(void *args)
 {

@@ -20,6 +20,7 @@ struct child_args {
 	/* Written by the child, read by the launcher when the child is silent: how
 	 * far it came. Shared memory, so even SIGKILL leaves it readable. */
 	volatile uint32_t stage, op;
+	volatile uint32_t left_out; /* 1 + index of the first optional bind that failed */
 
 #ifdef NSBOX_FAULTS
 	/* The fault build only: fail or stop on purpose. */
@@ -32,7 +33,8 @@ struct child_args {
 	int root_fd;
 };
 
-enum fault_action { FAULT_NONE, FAULT_KILL_CHILD, FAULT_STOP_CHILD, FAULT_KILL_PARENT };
+enum fault_action { FAULT_NONE, FAULT_KILL_CHILD, FAULT_STOP_CHILD, FAULT_KILL_PARENT,
+		    FAULT_PAUSE_CHILD };
 
 /* The entry point on the new stack. Never returns. */
 void child_main(void *args);

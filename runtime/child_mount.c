@@ -350,8 +350,12 @@ long do_bind(struct child_args *a, const struct op *op)
 	long tree = clone_source(a, op);
 	long r;
 
-	if (tree == -ENOENT && (op->flags & OP_OPTIONAL))
+	/* The box's user may be another one than the launcher's, and not get there. */
+	if ((tree == -ENOENT || tree == -EACCES) && (op->flags & OP_OPTIONAL)) {
+		if (!a->left_out)
+			a->left_out = a->op + 1;
 		return 0;
+	}
 	if (tree < 0)
 		return tree;
 	r = restrict_tree((int)tree, op->flags);
@@ -443,6 +447,11 @@ static long mask_tree(const struct child_args *a, bool is_dir)
 	return r;
 }
 
+static bool is_absent(long r)
+{
+	return r == -ENOENT || r == -ENOTDIR;
+}
+
 /*
  * Known names only: with the wrong guess of the kind the kernel answers EINVAL. First a
  * look whether it is there at all: to drop a tree that was cloned in vain costs the
@@ -453,8 +462,8 @@ static long mask_plain(const struct child_args *a, const struct op *op)
 	bool is_dir = !(op->flags & OP_IS_FILE);
 	long r = sys(faccessat, a->root_fd, dst_of(a, op), 0 /* F_OK */);
 
-	if (r == -ENOENT || r == -ENOTDIR)
-		return 0; /* nothing there to hide */
+	if (is_absent(r))
+		return op->flags & OP_MUST_EXIST ? r : 0;
 	r = -EINVAL;
 	for (int i = 0; i < 2 && (r == -EINVAL || r == -ENOTDIR); i++, is_dir = !is_dir) {
 		long tree = mask_tree(a, is_dir);
@@ -476,8 +485,8 @@ long do_mask(struct child_args *a, const struct op *op)
 	if (op->flags & OP_PLAIN)
 		return mask_plain(a, op);
 	target = open_in_root(a, dst_of(a, op), O_PATH, 0);
-	if (target == -ENOENT || target == -ENOTDIR)
-		return 0; /* nothing there to hide */
+	if (is_absent(target) && !(op->flags & OP_MUST_EXIST))
+		return 0;
 	if (target < 0)
 		return target;
 	r = sys(fstat, (int)target, &st);

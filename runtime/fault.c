@@ -20,6 +20,7 @@ static const struct {
 	{ "kill-child", FAULT_KILL_CHILD },
 	{ "kill-parent", FAULT_KILL_PARENT },
 	{ "stop", FAULT_STOP_CHILD },
+	{ "pause", FAULT_PAUSE_CHILD },
 };
 
 /* UINT32_MAX: this plan mounts none. */

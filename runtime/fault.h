@@ -4,6 +4,7 @@
  *   stage=<name>:kill-child    the child dies once the stage is done
  *   stage=<name>:kill-parent   the launcher does
  *   stage=<name>:stop          the child stops there for ever
+ *   stage=<name>:pause         the child waits there for a second
  *   op=<n>:<errno number>      the n-th operation of the plan fails
  *   proc=full:<errno number>   mounting a whole /proc does, as where the host masks its own
  */

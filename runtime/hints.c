@@ -83,6 +83,8 @@ static const struct op_hint {
 	{ OP_BIND, ENOTDIR, NSBOX_E_POLICY, "a file and a folder cannot be bound on each other" },
 	{ OP_ATTACH, ENOTDIR, NSBOX_E_POLICY,
 	  "a file and a folder cannot be bound on each other" },
+	{ OP_MASK, ENOENT, NSBOX_E_SETUP,
+	  "somebody removed it while the box was being built: run it again" },
 	{ OP_CHDIR, ENOENT, NSBOX_E_POLICY, "the working directory does not exist in the box" },
 	{ OP_CHDIR, ENOTDIR, NSBOX_E_POLICY, "the working directory is not a folder" },
 	{ OP_CHDIR, EACCES, NSBOX_E_POLICY, "the box's user may not enter the working directory" },
@@ -139,6 +141,7 @@ static const struct flag_name {
 } flag_names[] = {
 	{ OP_RDONLY, "ro" },	 { OP_NOEXEC, "noexec" },   { OP_REC, "recursive" },
 	{ OP_OPTIONAL, "optional" }, { OP_NODEV_OFF, "device" }, { OP_IS_FILE, "file" },
+	{ OP_MUST_EXIST, "required" },
 };
 
 void hints_op(struct buf *out, const struct plan *plan, const struct op *op)

@@ -250,8 +250,9 @@ static int receive(int sock, int deadline_ms, struct packet *p, struct nsbox_err
 static void keep_fd(struct live *l, const struct packet *p)
 {
 	int *slot = p->head.value == WIRE_TAG_WORK ? &l->work_fd
-		  : p->head.value == WIRE_TAG_PTY  ? &l->pty
-						   : NULL;
+		  : p->head.value == WIRE_TAG_PTY      ? &l->pty
+		  : p->head.value == WIRE_TAG_SEGMENTS ? &l->segments
+						       : NULL;
 
 	if (slot && *slot < 0)
 		*slot = p->fd;
@@ -383,6 +384,7 @@ static int launch_on(struct attempt *t, char *stack, struct nsbox_error *err)
 	t->live.uid = identity_uid(t->r->id, t->live.pid);
 	t->live.gid = identity_gid(t->r->id, t->live.pid);
 	code = run_stages(t, err);
+	t->live.left_out = t->args.left_out;
 	if (code != 0) {
 		live_kill(&t->live);
 		live_reap(&t->live, -1); /* before the stack goes: the child runs on it */
@@ -398,7 +400,8 @@ int launch(struct live *out, const struct launch_request *r, int *failed_op,
 		.args = { .plan = r->plan, .in = r->in, .out = r->out, .err = r->err,
 			  .init_fd = r->init_fd, .argv = r->argv, .env = r->env,
 			  .stage = STAGE_clone, .root_fd = -1 },
-		.live = { .pid = -1, .pidfd = -1, .sock = -1, .work_fd = -1, .pty = -1 },
+		.live = { .pid = -1, .pidfd = -1, .sock = -1, .work_fd = -1, .pty = -1,
+			  .segments = -1 },
 	};
 	int pair[2], code;
 	char *stack;
@@ -456,7 +459,7 @@ int live_reap(struct live *l, int timeout_ms)
 
 void live_close(struct live *l)
 {
-	int *const fds[] = { &l->pidfd, &l->sock, &l->work_fd, &l->pty };
+	int *const fds[] = { &l->pidfd, &l->sock, &l->work_fd, &l->pty, &l->segments };
 
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
 		if (*fds[i] >= 0)

@@ -29,9 +29,11 @@ struct live { /* a box that runs */
 	pid_t pid;		/* of init, on the host; for printing and /proc */
 	int pidfd, sock;
 	int work_fd;		/* O_PATH of the work folder, when the plan sends it */
+	int segments;		/* the box's /proc/sysvipc/shm, when the plan sends it */
 	int pty;		/* master, when the plan makes one */
 	uid_t uid;
 	gid_t gid;
+	uint32_t left_out;	/* 1 + index of the first optional bind left out; 0: none */
 	int exec_errno;		/* launch() returned 1: why the payload did not start */
 };
 

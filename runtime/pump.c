@@ -14,6 +14,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
@@ -55,9 +56,33 @@ static int prepare_end(int epoll, int fd, bool shared, bool *is_file)
 	return shared || *is_file ? 0 : fd_nonblocking(fd);
 }
 
+/*
+ * A write to a terminal may block after POLLOUT, as long as ^S holds it or nobody reads:
+ * room for one byte is all that POLLOUT says. So a description of our own, which may be
+ * non-blocking, where the caller's can be opened again. Not a pty's master: to open
+ * that makes another pty.
+ */
+static void open_terminal_again(struct pump_end *dst)
+{
+	unsigned number;
+	char name[40];
+	int own;
+
+	if (dst->fd < 0 || !dst->shared || !isatty(dst->fd) ||
+	    ioctl(dst->fd, TIOCGPTN, &number) == 0)
+		return;
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", dst->fd);
+	own = open(name, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (own < 0)
+		return; /* another user's, say: then as with any shared description */
+	close(dst->fd);
+	*dst = (struct pump_end){ own, false };
+}
+
 int pump_open(struct pump *p, int epoll, struct pump_end src, struct pump_end dst,
 	      struct nsbox_error *err)
 {
+	open_terminal_again(&dst);
 	struct pump new = { .epoll = epoll, .src = src.fd, .dst = dst.fd, .limit = UINT64_MAX,
 			    .src_shared = src.shared, .dst_shared = dst.shared,
 			    .is_capture = dst.fd < 0 };

@@ -41,6 +41,9 @@ enum {
 	STAT_FIELDS = 18,
 };
 
+/* Columns of /proc/sysvipc/shm, in bytes: what is in memory, what is swapped out. */
+enum { SHM_RSS = 14, SHM_SWAP = 15, SHM_FIELDS = 16 };
+
 struct process {
 	pid_t pid, parent; /* parent: where the walk found it */
 };
@@ -234,6 +237,44 @@ static void read_memfds(struct walk *w, pid_t pid)
 	}
 }
 
+/* One row of /proc/sysvipc/shm; the one of names holds no numbers. */
+static uint64_t segment_bytes(char *row)
+{
+	uint64_t bytes = 0;
+
+	for (int i = 0; i < SHM_FIELDS; i++) {
+		char *word = next_word(&row);
+
+		if (i == SHM_RSS || i == SHM_SWAP)
+			bytes += number_of(word);
+	}
+	return bytes;
+}
+
+static uint64_t read_segments(int fd)
+{
+	char text[4096];
+	uint64_t bytes = 0;
+	size_t have = 0;
+	ssize_t n;
+
+	if (fd < 0 || lseek(fd, 0, SEEK_SET) < 0)
+		return 0;
+	while ((n = read(fd, text + have, sizeof(text) - 1 - have)) > 0) {
+		char *row = text, *end;
+
+		have += (size_t)n;
+		text[have] = '\0';
+		for (; (end = strchr(row, '\n')); row = end + 1) {
+			*end = '\0';
+			bytes += segment_bytes(row);
+		}
+		have -= (size_t)(row - text);
+		memmove(text, row, have);
+	}
+	return bytes;
+}
+
 static bool is_known(const struct walk *w, pid_t pid)
 {
 	for (size_t i = 0; i < w->n; i++)
@@ -412,11 +453,13 @@ static bool has_children_files(const struct walk *w)
 	return faccessat(w->proc_fd, path.text, R_OK, 0) == 0;
 }
 
-int sample_take(struct sample *out, int proc_fd, pid_t init_pid, uint64_t max_pids)
+int sample_take(struct sample *out, int proc_fd, pid_t init_pid, uint64_t max_pids,
+		int segments_fd)
 {
 	struct walk w = { .proc_fd = proc_fd, .init = init_pid, .complete = true };
 	struct sample sum = { 0 };
 	owned_mem struct process *queue = NULL;
+	uint64_t unmapped;
 	bool with_children;
 
 	w.max = max_pids < 1 ? 1 : max_pids > PIDS_MAX ? PIDS_MAX : (size_t)max_pids;
@@ -433,8 +476,9 @@ int sample_take(struct sample *out, int proc_fd, pid_t init_pid, uint64_t max_pi
 	if (!sum.processes)
 		return -1;
 	/* What is mapped of them is in Pss already. */
-	if (w.memfd_bytes > w.shmem_bytes)
-		sum.memory_bytes += w.memfd_bytes - w.shmem_bytes;
+	unmapped = w.memfd_bytes + read_segments(segments_fd);
+	if (unmapped > w.shmem_bytes)
+		sum.memory_bytes += unmapped - w.shmem_bytes;
 	sum.complete = w.complete;
 	*out = sum;
 	return 0;

@@ -16,7 +16,7 @@
 struct sample {
 	uint64_t memory_bytes;	/* sum of Pss (smaps_rollup), Rss minus shared where
 				   that is unreadable; tmpfs pages when mapped, and what
-				   memfd_create holds unmapped */
+				   memfd_create and System V segments hold unmapped */
 	uint64_t user_us;	/* what of cpu_us was user time */
 	uint64_t cpu_us;	/* user + system of the living and of those they reaped */
 	uint64_t processes, threads;
@@ -24,8 +24,9 @@ struct sample {
 				   there are more than max_pids */
 };
 /* proc_fd: the launcher's /proc. init_pid: host pid of the box's PID 1, unreaped.
+ * segments_fd: /proc/sysvipc/shm as the box opened it; -1: none.
  * 0, or -1 when nothing could be read. Never blocks for long: at most max_pids. */
 int sample_take(struct sample *out, int proc_fd, pid_t init_pid,
-		uint64_t max_pids);
+		uint64_t max_pids, int segments_fd);
 
 #endif

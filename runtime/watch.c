@@ -200,7 +200,8 @@ static void take_sample(struct watch *w, uint64_t now)
 	struct cgroup_usage use = { 0 };
 	struct sample s = { 0 };
 
-	if (proc < 0 || sample_take(&s, proc, w->live.pid, w->policy->limits.pids + 16) < 0 ||
+	if (proc < 0 || sample_take(&s, proc, w->live.pid, w->policy->limits.pids + 16,
+				    w->live.segments) < 0 ||
 	    !s.processes)
 		return;
 	cgroup_read(&w->cgroup, &use);

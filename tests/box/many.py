@@ -104,6 +104,23 @@ def two_writers_of_one_folder(tap):
 
 
 @needs(has_writable_binds, "idmapped mounts for root of this user namespace")
+def writers_that_start_at_once(tap):
+    """None takes a placeholder that another is just making for somebody's folder."""
+    place = os.path.join(SCRATCH, "shared3")
+    shutil.rmtree(place, ignore_errors=True)
+    os.makedirs(place)
+    for count in (8, 16):
+        codes = []
+        for _ in range(10):
+            procs = [start("run", "--rw", f"{place}:/w", "--", "true") for _ in range(count)]
+            codes += [(p.communicate()[1], p.returncode) for p in procs]
+        wrong = [c for c in codes if c != (b"", 0)]
+        tap.equal((len(codes), wrong[:3]), (10 * count, []),
+                  f"ten times {count} boxes that start at once on one folder all run")
+        tap.equal(os.listdir(place), [], f"ten times {count}: and leave nothing in it")
+
+
+@needs(has_writable_binds, "idmapped mounts for root of this user namespace")
 def a_killed_writer_leaves_no_placeholder(tap):
     place = os.path.join(SCRATCH, "shared2")
     shutil.rmtree(place, ignore_errors=True)
@@ -131,4 +148,5 @@ if __name__ == "__main__":
     become_reaper()
     run_tests([fifty_at_once, two_boxes_do_not_see_each_other, every_namespace_is_its_own,
                many_in_a_row_leave_nothing, a_box_in_a_box_is_refused_or_works,
-               two_writers_of_one_folder, a_killed_writer_leaves_no_placeholder])
+               two_writers_of_one_folder, writers_that_start_at_once,
+               a_killed_writer_leaves_no_placeholder])

@@ -13,7 +13,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "harness"))
 from box import NSBOX, SCRATCH, environ, nsbox  # noqa: E402
-from host import become_reaper, leftovers  # noqa: E402
+from host import become_reaper, descendants, leftovers  # noqa: E402
 from tap import run_tests  # noqa: E402
 
 
@@ -205,6 +205,30 @@ def escape_sequences_end_at_the_callers_terminal(tap):
     tap.ok(b"\x1b]52;c;ZXZpbA==\x07" in ran.out, "E50 a pipe gets every byte as it is", ran)
 
 
+def names_below(pid):
+    return sorted(name for _, name, state in descendants(pid) if state != "Z")
+
+
+def cpu_seconds(pid):
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as f:
+        user, system = f.read().rsplit(")", 1)[1].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def a_stopped_terminal_holds_up_no_deadline(tap):
+    """Nobody reads (or ^S was typed), so a blocking write would never return."""
+    for what, flags in (("relayed", ("run",)), ("-t", ("run", "-t"))):
+        t = Terminal(NSBOX, *flags, "--timeout", "1", "--", "yes")
+        time.sleep(0.7)
+        tap.ok("yes" in names_below(t.pid), f"{what}: the program runs", names_below(t.pid))
+        time.sleep(1.0)
+        tap.equal(names_below(t.pid), [], f"{what}: it is dead soon after its second, unread")
+        tap.equal(os.waitpid(t.pid, os.WNOHANG)[0], 0, f"{what}: the rest of its output waits")
+        tap.within(cpu_seconds(t.pid), 0, 0.4, f"{what}: without being busy")
+        tap.equal(t.finish(), 124, f"{what}: once it is read, 124", t.out[-200:])
+        tap.ok(t.out.count(b"y\r\n") > 10000, f"{what}: and comes whole", len(t.out))
+
+
 def without_a_terminal(tap):
     ran = nsbox("run", "-t", "--", "sh", "-c", "test -t 1 && echo terminal", stdin=b"")
     tap.ok((ran.rc == 125 and ran.err.count(b"\n") == 1) or b"terminal" in ran.out,
@@ -219,4 +243,5 @@ if __name__ == "__main__":
     become_reaper()
     run_tests([it_is_a_terminal_of_its_own, status_and_output, typing_reaches_the_program,
                interrupt_and_job_control, the_size_follows, the_callers_terminal_is_restored,
-               a_hangup_ends_the_box, escape_sequences_end_at_the_callers_terminal, without_a_terminal, nothing_survives_this_suite])
+               a_hangup_ends_the_box, escape_sequences_end_at_the_callers_terminal,
+               a_stopped_terminal_holds_up_no_deadline, without_a_terminal, nothing_survives_this_suite])

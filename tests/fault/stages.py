@@ -130,6 +130,33 @@ def a_stopped_child_runs_into_the_time_limit(tap):
     tap.ok(clean(tap, host, "a set-up that stands still"), "its payload did not run")
 
 
+def inits_of(launcher):
+    return [pid for pid, _, _ in descendants(launcher) if is_boxed(pid)]
+
+
+def a_placeholder_that_vanishes_is_an_error(tap):
+    """Without it the mask has nothing to cover, and the box could make the name."""
+    for removed, want in ((None, 0), (".envrc", 125), (".git", 125)):
+        fresh()
+        what = f"{removed or 'nothing'} is removed while the box is built"
+        proc = subprocess.Popen(argv(), env=environ({"NSBOX_FAULT": "stage=ids:pause"}),
+                                cwd=SCRATCH, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        end = time.monotonic() + 0.9
+        while not (inits_of(proc.pid) and os.path.isdir(f"{PLACE}/.envrc")) and time.monotonic() < end:
+            time.sleep(0.01)
+        tap.ok(os.path.isdir(f"{PLACE}/.envrc") and os.path.isdir(f"{PLACE}/.git"),
+               f"{what}: the placeholders are there")
+        if removed:
+            os.rmdir(f"{PLACE}/{removed}")
+        err = proc.communicate(timeout=10)[1]
+        tap.equal(proc.returncode, want, f"{what}: {want}", err)
+        tap.equal(os.path.exists(f"{PLACE}/ran"), not removed, f"{what}: whether the payload ran")
+        if removed:
+            tap.ok(f"/w/{removed}: No such file".encode() in err and b"run it again" in err,
+                   f"{what}: told which and what to do", err)
+        tap.equal(sorted(set(os.listdir(PLACE)) - {"ran"}), [], f"{what}: nothing is left")
+
+
 def every_operation_fails_once(tap):
     """Until an index beyond the plan, which is a run without a fault."""
     for error in (ENOSPC, EPERM, ENOMEM):
@@ -222,5 +249,5 @@ if __name__ == "__main__":
     become_reaper()
     run_tests([the_fault_build_works_without_a_fault, the_child_dies_after_each_stage,
                the_launcher_dies_after_each_stage, a_stopped_child_is_left_to_nobody,
-               a_stopped_child_runs_into_the_time_limit, every_operation_fails_once,
-               killed_at_any_moment, the_box_killed_at_any_moment])
+               a_stopped_child_runs_into_the_time_limit, a_placeholder_that_vanishes_is_an_error,
+               every_operation_fails_once, killed_at_any_moment, the_box_killed_at_any_moment])

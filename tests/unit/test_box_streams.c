@@ -399,6 +399,34 @@ static void a_pty_needs_no_terminal_of_the_caller(void **state)
 	expect_out(result_of(box, &run), "7 123\r\nerr\r\n");
 }
 
+static enum nsbox_strength output_strength(const struct nsbox_run *run)
+{
+	struct nsbox_result *r = result_of(box, run);
+	enum nsbox_strength s = nsbox_result_enforced(r, "output");
+
+	assert_int_equal(nsbox_result_exit_code(r), 0);
+	nsbox_result_free(r);
+	return s;
+}
+
+static void no_bound_is_claimed_for_a_pty_that_is_passed_on(void **state)
+{
+	struct nsbox_run run = command(SH("echo some"));
+	int out = temp_fd();
+
+	(void)state;
+	assert_int_equal(output_strength(&run), NSBOX_STRENGTH_USERSPACE);
+	run.flags = NSBOX_RUN_TTY; /* captured: bounded like a pipe */
+	assert_int_equal(output_strength(&run), NSBOX_STRENGTH_USERSPACE);
+	run.out = NSBOX_IO_RELAY;
+	run.out_fd = out;
+	assert_int_equal(output_strength(&run), NSBOX_STRENGTH_NONE);
+	run.flags = 0; /* a relayed pipe is cut at the limit */
+	run.err = NSBOX_IO_NULL;
+	assert_int_equal(output_strength(&run), NSBOX_STRENGTH_USERSPACE);
+	close(out);
+}
+
 static void a_pty_is_relayed_both_ways_and_resized(void **state)
 {
 	struct nsbox_error err = NSBOX_ERROR_INIT;
@@ -564,6 +592,7 @@ int main(void)
 		cmocka_unit_test(an_open_stdin_does_not_hold_the_verdict),
 		cmocka_unit_test(bytes_that_are_no_text_come_as_they_are),
 		cmocka_unit_test(a_pty_needs_no_terminal_of_the_caller),
+		cmocka_unit_test(no_bound_is_claimed_for_a_pty_that_is_passed_on),
 		cmocka_unit_test(a_pty_is_relayed_both_ways_and_resized),
 		cmocka_unit_test(a_pty_to_nowhere_does_not_stall_its_program),
 		cmocka_unit_test(closed_standard_streams_are_no_obstacle),

@@ -131,9 +131,56 @@ static void the_tree_below_init_is_summed_and_strangers_are_not(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(tree); i++)
 		put_process(&f, &tree[i]);
 	assert_int_equal(sysconf(_SC_CLK_TCK), 100);
-	assert_int_equal(sample_take(&s, f.fd, 100, 128), 0);
+	assert_int_equal(sample_take(&s, f.fd, 100, 128, -1), 0);
 	check_tree(&s);
 	assert_true(s.complete);
+	fake_free(&f);
+}
+
+/* As proc(5) has it; more than the reader takes at once. */
+static void put_segments(struct fake *f, int rows, unsigned long rss, unsigned long swap)
+{
+	char text[32768];
+	size_t n = (size_t)snprintf(text, sizeof(text), "%s",
+		"       key      shmid perms                  size  cpid  lpid nattch   uid   gid"
+		"  cuid  cgid      atime      dtime      ctime                   rss"
+		"                  swap\n");
+
+	for (int i = 0; i < rows; i++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n,
+			"%10d %10d  %4o %21lu %5u %5u  %5lu %5u %5u %5u %5u %10llu %10llu %10llu"
+			" %21lu %21lu\n", 0, i, 0600, 999999UL, 1, 1, 0UL, 1000, 1000, 1000, 1000,
+			5ULL, 6ULL, 7ULL, rss, swap);
+	assert_in_range(n, rows > 1 ? 8192 : 1, sizeof(text) - 1);
+	put(f, "shm", text);
+}
+
+static void segments_that_nobody_attached_are_counted_and_mapped_ones_once(void **state)
+{
+	const struct fake_process mapped = { 100, 50, 1, 'S', "init", "", 10, 1 };
+	uint64_t segments = 60 * (4096 + 8192);
+	struct sample s;
+	struct fake f;
+	int fd;
+
+	(void)state;
+	fake_new(&f);
+	put_process(&f, &mapped);
+	put_segments(&f, 60, 4096, 8192);
+	fd = openat(f.fd, "shm", O_RDONLY | O_CLOEXEC);
+	for (int i = 0; i < 2; i++) { /* each time from the start */
+		assert_int_equal(sample_take(&s, f.fd, 100, 8, fd), 0);
+		assert_int_equal(s.memory_bytes, 10 * 1024 + segments);
+	}
+	assert_int_equal(sample_take(&s, f.fd, 100, 8, -1), 0);
+	assert_int_equal(s.memory_bytes, 10 * 1024);
+	put(&f, "100/smaps_rollup", "x\nPss:  1000 kB\nPss_Shmem:   700 kB\n");
+	assert_int_equal(sample_take(&s, f.fd, 100, 8, fd), 0);
+	assert_int_equal(s.memory_bytes, 1000 * 1024 + segments - 700 * 1024);
+	put_segments(&f, 1, 4096, 0);
+	assert_int_equal(sample_take(&s, f.fd, 100, 8, fd), 0);
+	assert_int_equal(s.memory_bytes, 1000 * 1024);
+	close(fd);
 	fake_free(&f);
 }
 
@@ -151,7 +198,7 @@ static void without_children_files_the_parents_give_the_same_sum(void **state)
 		put_process(&f, &p);
 	}
 	put(&f, "cpuinfo", "not a process");
-	assert_int_equal(sample_take(&s, f.fd, 100, 128), 0);
+	assert_int_equal(sample_take(&s, f.fd, 100, 128, -1), 0);
 	check_tree(&s);
 	assert_true(s.complete);
 	fake_free(&f);
@@ -168,7 +215,7 @@ static void the_children_of_every_thread_are_found(void **state)
 	put_process(&f, &(struct fake_process){ 101, 100, 1, 'S', "c", "", 2, 0 });
 	assert_int_equal(mkdirat(f.fd, "100/task/105", 0700), 0);
 	put(&f, "100/task/105/children", "101 ");
-	assert_int_equal(sample_take(&s, f.fd, 100, 128), 0);
+	assert_int_equal(sample_take(&s, f.fd, 100, 128, -1), 0);
 	assert_int_equal(s.processes, 2);
 	assert_int_equal(s.memory_bytes, 3 * 1024);
 	fake_free(&f);
@@ -185,7 +232,7 @@ static void a_process_that_is_listed_twice_counts_once(void **state)
 	put_process(&f, &(struct fake_process){ 100, 1, 1, 'S', "i", "101 102 ", 1, 0 });
 	put_process(&f, &(struct fake_process){ 101, 100, 1, 'S', "c", "102 ", 2, 0 });
 	put_process(&f, &(struct fake_process){ 102, 101, 1, 'S', "c", "", 4, 0 });
-	assert_int_equal(sample_take(&s, f.fd, 100, 128), 0);
+	assert_int_equal(sample_take(&s, f.fd, 100, 128, -1), 0);
 	assert_int_equal(s.processes, 3);
 	assert_int_equal(s.memory_bytes, 7 * 1024);
 	fake_free(&f);
@@ -200,7 +247,7 @@ static void a_pid_that_went_to_a_stranger_is_left_out(void **state)
 	fake_new(&f);
 	put_process(&f, &(struct fake_process){ 100, 1, 1, 'S', "i", "101 ", 1, 0 });
 	put_process(&f, &(struct fake_process){ 101, 7, 1, 'S', "host", "", 4000, 0 });
-	assert_int_equal(sample_take(&s, f.fd, 100, 128), 0);
+	assert_int_equal(sample_take(&s, f.fd, 100, 128, -1), 0);
 	assert_int_equal(s.processes, 1);
 	assert_int_equal(s.memory_bytes, 1024);
 	assert_false(s.complete);
@@ -215,7 +262,7 @@ static void a_process_that_ended_meanwhile_makes_the_sample_incomplete(void **st
 	(void)state;
 	fake_new(&f);
 	put_process(&f, &(struct fake_process){ 100, 1, 1, 'S', "i", "101 ", 1, 0 });
-	assert_int_equal(sample_take(&s, f.fd, 100, 128), 0);
+	assert_int_equal(sample_take(&s, f.fd, 100, 128, -1), 0);
 	assert_int_equal(s.processes, 1);
 	assert_false(s.complete);
 	fake_free(&f);
@@ -230,7 +277,7 @@ static void no_more_than_max_pids_are_looked_at(void **state)
 	fake_new(&f);
 	for (size_t i = 0; i < ARRAY_SIZE(tree); i++)
 		put_process(&f, &tree[i]);
-	assert_int_equal(sample_take(&s, f.fd, 100, 2), 0);
+	assert_int_equal(sample_take(&s, f.fd, 100, 2, -1), 0);
 	assert_int_equal(s.processes, 2);
 	assert_false(s.complete);
 	fake_free(&f);
@@ -250,7 +297,7 @@ static void a_list_longer_than_the_buffer_is_read_whole(void **state)
 	put_process(&f, &(struct fake_process){ 100, 1, 1, 'S', "i", list, 1, 0 });
 	for (int i = 0; i < N; i++)
 		put_process(&f, &(struct fake_process){ 10000 + i, 100, 1, 'S', "c", "", 1, 0 });
-	assert_int_equal(sample_take(&s, f.fd, 100, 4000), 0);
+	assert_int_equal(sample_take(&s, f.fd, 100, 4000, -1), 0);
 	assert_int_equal(s.processes, N + 1);
 	assert_true(s.complete);
 	fake_free(&f);
@@ -263,7 +310,7 @@ static void without_init_there_is_no_sample(void **state)
 
 	(void)state;
 	fake_new(&f);
-	assert_int_equal(sample_take(&s, f.fd, 100, 128), -1);
+	assert_int_equal(sample_take(&s, f.fd, 100, 128, -1), -1);
 	assert_int_equal(s.processes, 77); /* untouched */
 	fake_free(&f);
 }
@@ -331,14 +378,14 @@ static int check_family(const struct family *f)
 	owned_fd int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct sample s, self;
 
-	if (sample_take(&s, proc, f->pid, 128) < 0)
+	if (sample_take(&s, proc, f->pid, 128, -1) < 0)
 		return 1;
 	if (s.processes != 2 || s.threads != 2 || !s.complete)
 		return 2;
 	if (s.memory_bytes < 64 * MIB || s.memory_bytes > 64 * MIB + OVERHEAD)
 		return 3;
 	/* control: the caller above them has one process more below it */
-	if (sample_take(&self, proc, getpid(), 128) < 0 || self.processes != 3)
+	if (sample_take(&self, proc, getpid(), 128, -1) < 0 || self.processes != 3)
 		return 4;
 	return self.memory_bytes > s.memory_bytes ? 0 : 5;
 }
@@ -420,7 +467,7 @@ static void the_time_of_processes_that_ended_is_not_forgotten(void **state)
 	}
 	close(fds[1]);
 	assert_int_equal(read(fds[0], &c, 1), 1);
-	assert_int_equal(sample_take(&s, proc, pid, 128), 0);
+	assert_int_equal(sample_take(&s, proc, pid, 128, -1), 0);
 	assert_int_equal(s.processes, 1);
 	assert_in_range(s.cpu_us, 200000, 2000000);
 	wait_killed(pid);
@@ -431,6 +478,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_tree_below_init_is_summed_and_strangers_are_not),
+		cmocka_unit_test(segments_that_nobody_attached_are_counted_and_mapped_ones_once),
 		cmocka_unit_test(without_children_files_the_parents_give_the_same_sum),
 		cmocka_unit_test(the_children_of_every_thread_are_found),
 		cmocka_unit_test(a_process_that_is_listed_twice_counts_once),

@@ -10,10 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -163,7 +165,35 @@ static int eat_memfd(char **arg)
 	for (unsigned long done = 0; done < want; done += sizeof(block))
 		if (write(fd, block, sizeof(block)) < 0)
 			return -errno;
+	usleep(500000); /* it is to be seen */
 	return 0;
+}
+
+/* Nor does a System V segment need anybody to have it attached. */
+static int eat_segments(char **arg)
+{
+	enum { SEGMENT = 16 << 20, SEGMENTS = 256 };
+	unsigned long want = number(arg[0]);
+	int ids[SEGMENTS], n = 0, r = 0;
+
+	for (unsigned long done = 0; done < want && n < SEGMENTS && !r; done += SEGMENT) {
+		int id = shmget(IPC_PRIVATE, SEGMENT, IPC_CREAT | 0600);
+		char *p = id < 0 ? (char *)-1 : shmat(id, NULL, 0);
+
+		if (id >= 0)
+			ids[n++] = id;
+		if (p == (char *)-1) {
+			r = -errno;
+			break;
+		}
+		memset(p, 1, SEGMENT);
+		shmdt(p);
+	}
+	if (!r)
+		usleep(500000); /* they are to be seen */
+	while (n)
+		shmctl(ids[--n], IPC_RMID, NULL);
+	return r;
 }
 
 static int burn(char **arg)
@@ -286,6 +316,7 @@ const struct attack process_attacks[] = {
 	{ "deaf",	1, deaf,	   "SECONDS: ignore all signals, double fork, stay" },
 	{ "eat",	1, eat_memory,	   "BYTES" },
 	{ "eat-many",	2, eat_memory_many, "CHILDREN BYTES" },
+	{ "eat-segments", 1, eat_segments, "BYTES in System V shared memory that nobody maps" },
 	{ "eat-memfd",	1, eat_memfd,	   "BYTES in a file that is only memory" },
 	{ "burn",	0, burn,	   "CPU time, for ever" },
 	{ "recv-rights", 1, receive_rights, "FD" },
