@@ -57,7 +57,8 @@ extern char **environ;
  * which it calls for each "import" line of a .pth file, notes the file instead, and no
  * sitecustomize is imported. So the order, the encodings and the hidden files are
  * those of this version, sys.path is what it is without those lines, and nothing of
- * theirs runs outside a box. A site that calls exec() from elsewhere (3.15 has another
+ * theirs runs outside a box. One file is noted for each time it is read: in a virtual
+ * environment some versions do so twice. A site that calls exec() from elsewhere (3.15 has another
  * way, and .start files) cannot be taken apart.
  */
 #define PYTHON_SITE \
@@ -68,7 +69,7 @@ extern char **environ;
 	"    v = frame.f_locals\n" \
 	"    if frame.f_code.co_name != 'addpackage' or 'sitedir' not in v or 'name' not in v:\n" \
 	"        return strange.append(line)\n" \
-	"    lines.append((len(sys.path), v['sitedir'], v['name'], line))\n" \
+	"    lines.append((frame, len(sys.path), v['sitedir'], v['name'], line))\n" \
 	"site.exec = note\n" \
 	"site.execsitecustomize = lambda: None\n" \
 	"site.main()\n"
@@ -96,10 +97,11 @@ static const char python_code[] =
 	"for p in (sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix):\n"
 	"    say('prefix', p)\n"
 	"say('version', '%d.%d.%d' % sys.version_info[:3])\n"
-	"files = []\n"
-	"for at, folder, name, line in lines:\n"
-	"    if not is_quiet(name, line) and (folder, name) not in [f[1:] for f in files]:\n"
+	"files, seen = [], []\n"
+	"for frame, at, folder, name, line in lines:\n"
+	"    if frame not in seen and not is_quiet(name, line):\n"
 	"        files.append((at, folder, name))\n"
+	"        seen.append(frame)\n"
 	"for i, p in enumerate(sys.path):\n"
 	"    for at, folder, name in files:\n"
 	"        if at == i: say('pth', os.path.join(folder, name))\n"

@@ -2,101 +2,7 @@
  * Interpreter discovery against layouts made here: system, venv, alias links, shims,
  * private homes, and what is remembered between calls.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include <errno.h>
-#include <signal.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
-
-#include "rootfs/interp.h"
-#include "rootfs/paths.h"
-
-#define SYSTEM_PATH "/usr/local/bin:/usr/bin:/bin"
-
-static char base[64], cache[96], start[256];
-static struct interp found;
-static struct nsbox_error err;
-
-static void run(const char *fmt, ...)
-{
-	char cmd[2048];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(cmd, sizeof(cmd), fmt, ap);
-	va_end(ap);
-	if (system(cmd) != 0)
-		fail_msg("%s", cmd);
-}
-
-static int begin(void **state)
-{
-	(void)state;
-	strcpy(base, "/tmp/nsbox-interp-XXXXXX");
-	if (!mkdtemp(base) || !getcwd(start, sizeof(start)))
-		return -1;
-	snprintf(cache, sizeof(cache), "%s/cache", base);
-	setenv("HOME", base, 1);
-	found = (struct interp){ 0 };
-	err = (struct nsbox_error)NSBOX_ERROR_INIT;
-	return 0;
-}
-
-static int finish(void **state)
-{
-	char cmd[256];
-
-	(void)state;
-	interp_free(&found);
-	snprintf(cmd, sizeof(cmd), "chmod -R u+rwX %s; rm -rf %s", base, base);
-	return chdir(start) || system(cmd);
-}
-
-static const char *in(const char *fmt, ...)
-{
-	static char paths[4][512];
-	static int at;
-	char *p = paths[at = (at + 1) % 4];
-	int n = snprintf(p, 512, "%s/", base);
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(p + n, (size_t)(512 - n), fmt, ap);
-	va_end(ap);
-	return p;
-}
-
-static void write_script(const char *path, const char *text)
-{
-	FILE *f = fopen(path, "w");
-
-	assert_non_null(f);
-	fputs(text, f);
-	fclose(f);
-	chmod(path, 0755);
-}
-
-static int find(const char *language, const char *program, const char *path)
-{
-	int rc;
-
-	interp_free(&found);
-	err = (struct nsbox_error)NSBOX_ERROR_INIT;
-	rc = interp_find(&found, language, program, path, cache, &err);
-	if (rc < 0)
-		print_message("%s | %s\n", err.message, err.hint);
-	return rc;
-}
+#include "tests/unit/interp_dirs.h"
 
 static bool has_link(const char *path, const char *target)
 {
@@ -120,20 +26,6 @@ static void assert_trees_inside(const char *root)
 {
 	for (size_t i = 0; i < found.trees.n; i++)
 		assert_non_null(path_below(found.trees.v[i], root));
-}
-
-static size_t lines_of(const char *path)
-{
-	FILE *f = fopen(path, "r");
-	size_t n = 0;
-	int c;
-
-	if (!f)
-		return 0;
-	while ((c = fgetc(f)) != EOF)
-		n += c == '\n';
-	fclose(f);
-	return n;
 }
 
 static void the_systems_python_needs_no_tree(void **state)
@@ -163,11 +55,6 @@ static void node_and_bash_are_found_with_their_versions(void **state)
 	assert_int_equal(find("javascript", NULL, SYSTEM_PATH), 0);
 	assert_string_equal(found.program, "/usr/bin/node");
 	assert_int_equal(found.trees.n, 0);
-}
-
-static void make_venv(const char *dir)
-{
-	run("/usr/bin/python3 -m venv --without-pip %s", dir);
 }
 
 static void a_venv_keeps_its_own_program_and_shows_only_itself(void **state)
@@ -300,78 +187,6 @@ static void a_shim_is_asked_again_when_folder_environment_or_file_changed(void *
 	assert_int_equal(find("python", NULL, path), 0);
 	assert_string_equal(found.program, in("versions/two/bin/python3"));
 	assert_int_equal(lines_of(log), 4);
-}
-
-static void a_new_pth_file_with_code_is_noticed(void **state)
-{
-	const char *python;
-	char site[512];
-
-	(void)state;
-	make_venv(in("v"));
-	python = in("v/bin/python3");
-	assert_int_equal(find("python", python, SYSTEM_PATH), 0);
-	assert_false(found.needs_site);
-	snprintf(site, sizeof(site), "%s/v/lib/python%.*s/site-packages", base,
-		 (int)strcspn(found.version + 2, ".") + 2, found.version);
-	run("echo 'import os' > %s/distutils-precedence.pth", site);
-	assert_int_equal(find("python", python, SYSTEM_PATH), 0);
-	assert_false(found.needs_site); /* known to be harmless */
-	run("echo '# nothing' > %s/x.pth", site);
-	assert_int_equal(find("python", python, SYSTEM_PATH), 0);
-	assert_false(found.needs_site);
-	run("echo 'import os; os' > %s/x.pth", site); /* the folder's mtime stays */
-	assert_int_equal(find("python", python, SYSTEM_PATH), 0);
-	assert_true(found.needs_site);
-}
-
-#define NSPKG(root, name, last) \
-	"import sys, types, os;has_mfs = sys.version_info > (3, 5);p = os.path.join(" root "," \
-	" *('" name "',));importlib = has_mfs and __import__('importlib.util');" \
-	"has_mfs and __import__('importlib.machinery');m = has_mfs and " \
-	"sys.modules.setdefault('" name "', importlib.util.module_from_spec(" \
-	"importlib.machinery.PathFinder.find_spec('" name "', [os.path.dirname(p)])));" \
-	"m = m or sys.modules.setdefault('" name "', types.ModuleType('" name "'));" \
-	"mp = (m or []) and m.__dict__.setdefault('__path__',[]);" last "\n"
-#define SITEDIR "sys._getframe(1).f_locals['sitedir']"
-#define APPEND "(p not in mp) and mp.append(p)"
-
-static bool needs_site_with(const char *site, const char *text)
-{
-	char path[600];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/x-1.0-nspkg.pth", site);
-	f = fopen(path, "we");
-	assert_non_null(f);
-	assert_true(fputs(text, f) >= 0);
-	assert_int_equal(fclose(f), 0);
-	assert_int_equal(find("python", in("v/bin/python3"), SYSTEM_PATH), 0);
-	return found.needs_site;
-}
-
-static void a_namespace_package_of_setuptools_needs_no_site(void **state)
-{
-	char site[512];
-
-	(void)state;
-	make_venv(in("v"));
-	assert_int_equal(find("python", in("v/bin/python3"), SYSTEM_PATH), 0);
-	snprintf(site, sizeof(site), "%s/v/lib/python%.*s/site-packages", base,
-		 (int)strcspn(found.version + 2, ".") + 2, found.version);
-	run("mkdir -p %s/ns/part", site);
-	assert_false(needs_site_with(site, NSPKG(SITEDIR, "ns", APPEND)));
-	assert_false(needs_site_with(site, "# two\n" NSPKG(SITEDIR, "ns", APPEND)
-						   NSPKG(SITEDIR, "ms", APPEND)));
-	assert_true(needs_site_with(site, NSPKG(SITEDIR, "ns", APPEND ";import evil")));
-	assert_true(needs_site_with(site, NSPKG("'/elsewhere'", "ns", APPEND)));
-	assert_true(needs_site_with(site, NSPKG(SITEDIR, "ns') or evil('", APPEND)));
-	assert_true(needs_site_with(site, NSPKG(SITEDIR, "ns", APPEND) "import evil\n"));
-	/* A package and a second portion: only the file joins them. */
-	run("touch %s/ns/__init__.py", site);
-	assert_false(needs_site_with(site, "# 1\n" NSPKG(SITEDIR, "ns", APPEND)));
-	run("mkdir -p %s/other/ns && echo %s/other > %s/other.pth", base, base, site);
-	assert_true(needs_site_with(site, "# 22\n" NSPKG(SITEDIR, "ns", APPEND)));
 }
 
 static void an_editable_install_elsewhere_stays_invisible(void **state)
@@ -533,8 +348,6 @@ static void a_folder_named_oddly_survives_the_cache(void **state)
 	}
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, begin, finish)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -546,8 +359,6 @@ int main(void)
 		CASE(a_base_install_behind_an_alias_is_visible_with_the_venv),
 		CASE(a_shim_is_asked_once_and_the_second_call_starts_nothing),
 		CASE(a_shim_is_asked_again_when_folder_environment_or_file_changed),
-		CASE(a_new_pth_file_with_code_is_noticed),
-		CASE(a_namespace_package_of_setuptools_needs_no_site),
 		CASE(an_editable_install_elsewhere_stays_invisible),
 		CASE(a_prefix_that_is_the_home_folder_is_refused),
 		CASE(a_node_in_nvm_shows_its_version_and_one_in_local_bin_only_itself),
