@@ -30,6 +30,7 @@ enum {
 	CPU_BURST_US = 100000,	  /* over the share of cpu before a pause */
 	PAUSE_MAX_US = 200000,
 	SATURATED_US = 1000000,	  /* at the limit of processes for so long: a fork bomb */
+	EVENTS_US = 250000,	  /* between two looks at what the cgroup refused */
 };
 
 uint64_t now_us(void)
@@ -146,6 +147,12 @@ static bool needs_samples(const struct watch *w)
 	       is_userspace(w, ENF_CPU) || w->policy->limits.cpu_time;
 }
 
+/* The kernel holds the limit; whether a box does nothing but run into it is ours to see. */
+static bool needs_events(const struct watch *w)
+{
+	return w->plan->enforced[ENF_PIDS] == NSBOX_STRENGTH_KERNEL;
+}
+
 /* The cgroup freezer is invisible to the payload; signals are what is left without. */
 static void set_paused(struct watch *w, bool paused)
 {
@@ -193,6 +200,23 @@ static void check_pids(struct watch *w, uint64_t tasks, uint64_t now)
 		watch_kill(w, KILL_PIDS, tasks);
 }
 
+/* A fork was refused since the last look, look after look. */
+static void check_refused_forks(struct watch *w, uint64_t now)
+{
+	struct cgroup_usage use = { 0 };
+
+	cgroup_read(&w->cgroup, &use);
+	if (!use.has_pids_events || use.pids_max_events == w->refused_forks) {
+		w->saturated_since_us = 0;
+		return;
+	}
+	w->refused_forks = use.pids_max_events;
+	if (!w->saturated_since_us)
+		w->saturated_since_us = now;
+	else if (now - w->saturated_since_us >= SATURATED_US)
+		watch_kill(w, KILL_PIDS, w->policy->limits.pids);
+}
+
 static void take_sample(struct watch *w, uint64_t now)
 {
 	owned_fd int proc = openat(AT_FDCWD, "/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -219,6 +243,11 @@ static void take_sample(struct watch *w, uint64_t now)
 	check_pids(w, s.threads - 1, now);
 }
 
+static uint64_t sample_interval(const struct watch *w)
+{
+	return needs_samples(w) ? SAMPLE_US : EVENTS_US;
+}
+
 static void maybe_sample(struct watch *w, uint64_t now)
 {
 	uint64_t pause, cost;
@@ -229,10 +258,15 @@ static void maybe_sample(struct watch *w, uint64_t now)
 	}
 	if (!w->next_sample_us || now < w->next_sample_us || w->dead)
 		return;
-	take_sample(w, now);
+	if (needs_samples(w))
+		take_sample(w, now);
+	if (needs_events(w))
+		check_refused_forks(w, now);
 	cost = now_us() - now;
 	pause = cost * SAMPLE_SHARE;
-	w->next_sample_us = now + cost + (pause > SAMPLE_US ? pause : SAMPLE_US);
+	if (pause < sample_interval(w))
+		pause = sample_interval(w);
+	w->next_sample_us = now + cost + pause;
 }
 
 static void check_output(struct watch *w)
@@ -390,7 +424,8 @@ int watch_begin(struct watch *w, uint64_t timeout_us, struct nsbox_error *err)
 	w->started_us = now_us();
 	w->timeout_us = timeout_us;
 	w->deadline_us = w->started_us + timeout_us;
-	w->next_sample_us = needs_samples(w) ? w->started_us + SAMPLE_US : 0;
+	if (needs_samples(w) || needs_events(w))
+		w->next_sample_us = w->started_us + sample_interval(w);
 	if (add_source(w, w->timer, &w->timer) < 0 ||
 	    add_source(w, w->live.sock, &w->live.sock) < 0 ||
 	    add_source(w, w->live.pidfd, &w->live.pidfd) < 0) {

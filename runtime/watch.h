@@ -44,7 +44,7 @@ struct watch {
 	int epoll, timer;
 	uint64_t timeout_us, started_us, ended_us, deadline_us, kill_at_us, patience_us;
 	uint64_t next_sample_us, resume_us, armed_us;
-	uint64_t cpu_seen_us, saturated_since_us;
+	uint64_t cpu_seen_us, saturated_since_us, refused_forks;
 	int setup_ms;		/* deadline of the set-up */
 	bool terminated, paused, dead;
 	struct evidence evidence;
