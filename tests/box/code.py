@@ -6,9 +6,9 @@ import shutil
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "harness"))
-from box import SCRATCH, nsbox, parse_record, run  # noqa: E402
+from box import AS, BARE_ENV, NSBOX, SCRATCH, nsbox, parse_record, run  # noqa: E402
 from host import become_reaper, leftovers  # noqa: E402
-from tap import run_tests  # noqa: E402
+from tap import needs, run_tests  # noqa: E402
 
 HAS_NODE = shutil.which("node") is not None
 IMAGE_LIBRARIES = "/usr/bin/python3"
@@ -178,6 +178,32 @@ def caches_are_private_and_silent(tap):
     tap.equal(ran.text(), "/tmp/.cache/npm", "npm's cache is in /tmp", ran)
 
 
+@needs(lambda: AS == "root", "the host's root, to give up CAP_SYS_ADMIN")
+def an_interpreter_out_of_reach_stops_only_who_asked_for_it(tap):
+    """Without CAP_SYS_ADMIN root's box walks as another user, and a 0700 home ends that."""
+    home = os.path.join(SCRATCH, "private")
+    shutil.rmtree(home, ignore_errors=True)
+    os.makedirs(home, 0o700)
+    made = run(["/usr/bin/python3", "-m", "venv", "--without-pip", f"{home}/venv"])
+    tap.equal(made.rc, 0, "a venv in a private home", made)
+    env = {"PATH": f"{home}/venv/bin:{BARE_ENV['PATH']}"}
+    less = ("setpriv", "--bounding-set", "-sys_admin")
+    show = ("--", "python3", "-I", "-c", "import sys; print(sys.prefix)")
+    for what, before, prefix in (("with", (), f"{home}/venv"), ("without", less, "/usr")):
+        ran = run([*before, NSBOX, "run", "--json", *show], env=env)
+        ran.record = parse_record(ran)
+        tap.equal((ran.rc, ran["stdout"]), (0, prefix + "\n"),
+                  f"{what} CAP_SYS_ADMIN a bare command runs with the python3 of {prefix}", ran)
+        tap.equal(any(f"{home}/venv, which" in note for note in ran["notes"]), prefix == "/usr",
+                  f"{what} CAP_SYS_ADMIN: the record says whether something is missing", ran["notes"])
+    ran = run([NSBOX, "code", "-c", "print(1)"], env=env)
+    tap.equal((ran.rc, ran.out), (0, b"1\n"), "nsbox code with CAP_SYS_ADMIN runs it", ran)
+    ran = run([*less, NSBOX, "code", "-c", "print(1)"], env=env)
+    tap.equal((ran.rc, ran.out), (125, b""), "nsbox code without is an error", ran)
+    tap.ok(b"Permission denied" in ran.err and b"searchable" in ran.err, "that says why", ran)
+    shutil.rmtree(home)
+
+
 def nothing_is_left_behind(tap):
     tap.equal(leftovers(), [], "no process of a snippet is left")
 
@@ -188,4 +214,5 @@ if __name__ == "__main__":
                a_file_keeps_its_name_and_is_alone, a_project_is_importable_and_shadows_nothing,
                bytes_that_are_no_text, a_source_of_megabytes_runs,
                what_was_printed_before_a_timeout_is_kept, the_environment_is_not_the_callers,
-               caches_are_private_and_silent, nothing_is_left_behind])
+               caches_are_private_and_silent,
+               an_interpreter_out_of_reach_stops_only_who_asked_for_it, nothing_is_left_behind])

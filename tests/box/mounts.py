@@ -6,7 +6,7 @@ import shutil
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "harness"))
-from box import AS, SCRATCH, box, has_writable_binds, nsbox, run  # noqa: E402
+from box import AS, NSBOX, SCRATCH, box, has_writable_binds, nsbox, own_mounts, run  # noqa: E402
 from host import become_reaper, leftovers  # noqa: E402
 from tap import needs, run_tests  # noqa: E402
 
@@ -161,6 +161,18 @@ def options_and_operands_may_be_mixed(tap):
     tap.ok(ran.rc == 0 and all(s.encode() in ran.out for s in stages), "--explain names each stage", ran)
 
 
+@needs(lambda: AS == "root", "the host's root, to mount for itself")
+def a_read_only_file_system_needs_no_placeholder(tap):
+    """--rw on it works, and neither the box nor nsbox can make a protected name there."""
+    place = folder("rofs")
+    for how, want in (("rw", "0"), ("ro", "1")):
+        ran = run([*own_mounts(), "sh", "-c", f"mount -t tmpfs t {place} && mount -o remount,{how} "
+                   f"{place} && exec {NSBOX} run --rw {place}:/w -- "
+                   "sh -c 'touch /w/x; echo $?; touch /w/.envrc'"])
+        tap.equal((ran.rc, ran.text()), (1, want), f"mounted {how}: the box runs, touch gives {want}", ran)
+        tap.ok(b"'/w/.envrc': Read-only file system" in ran.err, f"mounted {how}: EROFS for the name", ran)
+
+
 def nothing_survives_this_suite(tap):
     tap.equal(leftovers(2), [], "no process is left of this suite's boxes")
     tap.equal(run(["true"]).rc, 0, "and the host still starts programs")
@@ -170,4 +182,4 @@ if __name__ == "__main__":
     become_reaper()
     run_tests([read_only_binds, writable_binds, somebody_elses_folder_is_not_writable, tmpfs_mounts,
                working_folder, environment, the_tree, options_and_operands_may_be_mixed,
-               nothing_survives_this_suite])
+               a_read_only_file_system_needs_no_placeholder, nothing_survives_this_suite])

@@ -122,6 +122,8 @@ static void the_first_missing_part_is_what_gets_covered(void **state)
 
 	(void)state;
 	assert_int_equal(PLAN_NAMES(&protect, ".git/hooks", ".git/config", ".envrc", ".husky/"), 0);
+	for (size_t i = 0; i < builder.op_count; i++)
+		assert_int_equal(builder.ops[i].flags, OP_MUST_EXIST);
 	assert_string_equal(planned(), "MASK box/.git; MASK box/.envrc; MASK box/.husky");
 	assert_false(there(".git", NULL)); /* planning changes nothing */
 	assert_int_equal(protect_arm(protect, &err), 0);
@@ -131,6 +133,22 @@ static void the_first_missing_part_is_what_gets_covered(void **state)
 	protect_release(protect);
 	protect = NULL;
 	assert_false(there(".git", NULL) || there(".envrc", NULL) || there(".husky", NULL));
+}
+
+/* Between mkdir and the time stamp, which another box sets a moment later. */
+static void a_placeholder_that_is_just_being_made_is_shared(void **state)
+{
+	struct stat st;
+
+	(void)state;
+	shell("mkdir -m 1755 .git .idea && touch .idea/mine && mkdir .husky");
+	assert_int_equal(PLAN_NAMES(&protect, ".git/hooks", ".idea", ".husky"), 0);
+	assert_string_equal(planned(), "MASK box/.git; BIND ro box/.idea; BIND ro box/.husky");
+	assert_int_equal(protect_arm(protect, &err), 0);
+	protect_release(protect);
+	protect = NULL;
+	assert_false(there(".git", NULL)); /* empty, and nobody else's by now */
+	assert_true(there(".idea/mine", NULL) && there(".husky", &st));
 }
 
 static void a_part_that_is_a_file_is_itself_protected(void **state)
@@ -386,6 +404,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(what_exists_is_bound_read_only_and_its_folder_becomes_a_mount_point),
 		CASE(the_first_missing_part_is_what_gets_covered),
+		CASE(a_placeholder_that_is_just_being_made_is_shared),
 		CASE(a_part_that_is_a_file_is_itself_protected),
 		CASE(a_name_inside_a_protected_one_is_not_opened_again),
 		CASE(a_symlink_is_refused_because_the_box_could_replace_it),
