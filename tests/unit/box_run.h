@@ -50,6 +50,18 @@ static inline struct nsbox_box *new_box(const char *profile, const char *const *
 	return box;
 }
 
+/* A scratch folder and a box of the default policy for a whole program; to be called by
+ * its set-up and tear-down. */
+static inline int scratch_and_box(char *folder, size_t size, const char *pattern,
+				  struct nsbox_box **out)
+{
+	snprintf(folder, size, "%s", pattern);
+	if (!mkdtemp(folder) || chdir("/") < 0)
+		return -1;
+	*out = new_box(NULL, NULL);
+	return 0;
+}
+
 static inline struct nsbox_run command(const char *const *argv)
 {
 	struct nsbox_run run = NSBOX_RUN_INIT;

@@ -422,11 +422,7 @@ static void explain_has_three_forms_and_runs_nothing(void **state)
 static int set_up(void **state)
 {
 	(void)state;
-	snprintf(scratch, sizeof(scratch), "/tmp/nsbox-result.XXXXXX");
-	if (!mkdtemp(scratch) || chdir("/") < 0)
-		return -1;
-	box = new_box(NULL, NULL);
-	return 0;
+	return scratch_and_box(scratch, sizeof(scratch), "/tmp/nsbox-result.XXXXXX", &box);
 }
 
 static int tear_down(void **state)

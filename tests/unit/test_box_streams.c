@@ -558,11 +558,7 @@ static void a_socket_pair_works_as_a_stream(void **state)
 static int set_up(void **state)
 {
 	(void)state;
-	snprintf(scratch, sizeof(scratch), "/tmp/nsbox-streams.XXXXXX");
-	if (!mkdtemp(scratch))
-		return -1;
-	box = new_box(NULL, NULL);
-	return 0;
+	return scratch_and_box(scratch, sizeof(scratch), "/tmp/nsbox-streams.XXXXXX", &box);
 }
 
 static int tear_down(void **state)
