@@ -207,10 +207,10 @@ const struct key policy_keys[] = {
 
 	/* --- limits: counts and output --- */
 	{ .name = "limits.pids", .type = KEY_COUNT, .field = AT(limits.pids),
-	  .preset = "128", .min = 2, .max = 4194304, .flag = "--pids",
+	  .preset = "128", .min = 1, .max = 4194304, .flag = "--pids",
 	  .value_name = "N", .by = BY_CGROUP | BY_RLIMIT | BY_SUPERVISOR,
 	  .tighter = TIGHTER_LOWER,
-	  .help = "processes and threads, the box's init included (pids.max, cgroup v2)" },
+	  .help = "processes and threads of the program; the box's init comes on top (pids.max, cgroup v2)" },
 	{ .name = "limits.files", .type = KEY_COUNT, .field = AT(limits.files),
 	  .preset = "1024", .min = 16, .max = 1048576, .value_name = "N",
 	  .by = BY_RLIMIT, .tighter = TIGHTER_LOWER,
