@@ -191,7 +191,8 @@ static int send_start(int sock, const struct launch_request *r, struct nsbox_err
 		iov[1].iov_len = start.filter_len * sizeof(struct sock_filter);
 		msg.msg_iovlen = 2;
 	}
-	if (sendmsg(sock, &msg, MSG_NOSIGNAL) < 0)
+	/* EPIPE: the child has failed already, and its word is still to be heard. */
+	if (sendmsg(sock, &msg, MSG_NOSIGNAL) < 0 && errno != EPIPE)
 		return err_sys(err, "tell init what to start");
 	return 0;
 }
