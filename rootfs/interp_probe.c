@@ -64,10 +64,11 @@ extern char **environ;
 #define PYTHON_SITE \
 	"import site\n" \
 	"lines, strange = [], []\n" \
-	"def note(line):\n" \
+	"def note(line, *names):\n" \
 	"    frame = sys._getframe(1)\n" \
 	"    v = frame.f_locals\n" \
-	"    if frame.f_code.co_name != 'addpackage' or 'sitedir' not in v or 'name' not in v:\n" \
+	"    known = frame.f_code.co_name == 'addpackage' and 'sitedir' in v and 'name' in v\n" \
+	"    if names or not known:\n" \
 	"        return strange.append(line)\n" \
 	"    lines.append((frame, len(sys.path), v['sitedir'], v['name'], line))\n" \
 	"site.exec = note\n" \
