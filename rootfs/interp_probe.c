@@ -57,17 +57,18 @@ extern char **environ;
  * which it calls for each "import" line of a .pth file, notes the file instead, and no
  * sitecustomize is imported. So the order, the encodings and the hidden files are
  * those of this version, sys.path is what it is without those lines, and nothing of
- * theirs runs outside a box. One file is noted for each time it is read: in a virtual
- * environment some versions do so twice. A site that calls exec() from elsewhere (3.15 has another
- * way, and .start files) cannot be taken apart.
+ * theirs runs outside a box. A file is noted each time it is read: in a virtual
+ * environment some versions do so twice. A site that calls exec() from elsewhere (3.15
+ * has another way, and .start files) cannot be taken apart.
  */
 #define PYTHON_SITE \
 	"import site\n" \
 	"lines, strange = [], []\n" \
-	"def note(line):\n" \
+	"def note(line, *names):\n" \
 	"    frame = sys._getframe(1)\n" \
 	"    v = frame.f_locals\n" \
-	"    if frame.f_code.co_name != 'addpackage' or 'sitedir' not in v or 'name' not in v:\n" \
+	"    known = frame.f_code.co_name == 'addpackage' and 'sitedir' in v and 'name' in v\n" \
+	"    if names or not known:\n" \
 	"        return strange.append(line)\n" \
 	"    lines.append((frame, len(sys.path), v['sitedir'], v['name'], line))\n" \
 	"site.exec = note\n" \
@@ -75,16 +76,21 @@ extern char **environ;
 	"site.main()\n"
 
 /*
- * Lines that change nothing for a program in a box, by file: boot.py finds setuptools'
- * distutils by itself where the library has none; the others are for installing
+ * Lines that change nothing for a program in a box, by file: boot.py asks setuptools
+ * for its distutils when somebody imports that (late.py); the others are for installing
  * packages, and for measuring the tests of the interpreter's owner.
  */
 #define PYTHON_IS_QUIET \
-	"quiet = {'_virtualenv.pth': 'import _virtualenv', 'a1_coverage.pth': 'coverage.process_startup(',\n" \
-	"         'distutils-precedence.pth': \"__import__('_distutils_hack')\"}\n" \
+	"enabled = \"enabled = os.environ.get(var, '%s') == 'local'\"\n" \
+	"precedence = ['import os', \"var = 'SETUPTOOLS_USE_DISTUTILS'\", enabled % 'local', '',\n" \
+	"    enabled % 'stdlib', \"enabled and __import__('_distutils_hack').add_shim()\"]\n" \
 	"def is_quiet(name, line):\n" \
-	"    if name.endswith('-nspkg.pth'): return is_namespace(line.strip())\n" \
-	"    return name in quiet and quiet[name] in line\n"
+	"    line = line.strip()\n" \
+	"    if name.endswith('-nspkg.pth'): return is_namespace(line)\n" \
+	"    if name == 'distutils-precedence.pth':\n" \
+	"        return all(s.strip() in precedence for s in line.split(';'))\n" \
+	"    if name == 'a1_coverage.pth': return 'coverage.process_startup(' in line\n" \
+	"    return name == '_virtualenv.pth' and line == 'import _virtualenv'\n"
 
 static const char python_code[] =
 	"import sys, os\n"

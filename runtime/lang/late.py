@@ -33,10 +33,22 @@ def complete_imported():
             LATE_TODO.pop(name)(sys.modules[name])
 
 
+def wants_setuptools():
+    # Gone from the library in 3.12. Before, a .pth file of setuptools says whose
+    # distutils it is to be; nobody has run it (interp_probe.c knows the wording).
+    import os
+    default = 'local' if sys.version_info >= (3, 12) else 'stdlib'
+    for folder in sys.path:
+        try:
+            with open(folder + '/distutils-precedence.pth', 'rb') as f:
+                default = 'local' if b"'local') == 'local'" in f.read() else default
+        except OSError:
+            pass
+    return os.environ.get('SETUPTOOLS_USE_DISTUTILS', default) == 'local'
+
+
 def find_distutils(path, target):
-    # Gone from the library in 3.12; setuptools has it, and tells site by a .pth file
-    # with code, which without site nobody runs.
-    if sys.version_info < (3, 12) or not sys.flags.no_site:
+    if not sys.flags.no_site or not wants_setuptools():
         return None
     try:
         import _distutils_hack as hack

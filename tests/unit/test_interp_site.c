@@ -56,14 +56,18 @@ static void a_new_pth_file_with_code_is_noticed(void **state)
 
 static void a_known_pth_file_runs_only_if_it_says_something_else(void **state)
 {
+	static const char precedence[] = "import os; var = 'SETUPTOOLS_USE_DISTUTILS'; enabled ="
+		" os.environ.get(var, 'local') == 'local';"
+		" enabled and __import__('_distutils_hack').add_shim(); \n";
 	const char *site = make_venv_with_site();
+	char path[600];
 
 	(void)state;
-	run("echo 'import os; on = 1; on and __import__('\"'_distutils_hack'\"').add_shim();'"
-	    " > %s/distutils-precedence.pth; echo 'import _virtualenv' > %s/_virtualenv.pth",
-	    site, site);
+	snprintf(path, sizeof(path), "%s/distutils-precedence.pth", site);
+	write_script(path, precedence);
+	run("echo 'import _virtualenv' > %s/_virtualenv.pth", site);
 	assert_site_files(0);
-	run("echo 'import os' > %s/distutils-precedence.pth", site);
+	run("echo 'import os; print(os)' > %s/distutils-precedence.pth", site);
 	assert_site_files(1);
 	run("echo 'import virtualenv' > %s/_virtualenv.pth", site);
 	assert_site_files(2);

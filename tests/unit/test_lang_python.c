@@ -60,6 +60,9 @@ static const char *const python_same[] = {
 	"import traceback\ndef f():\n    raise KeyError('k')\ntry:\n    f()\n"
 	"except KeyError:\n    traceback.print_exc()\n",
 	"import sys; print(sys.argv[1:], sys.flags.isolated)",
+	"import warnings\nwarnings.simplefilter('ignore')\ntry:\n"
+	"    import distutils\n    print(distutils.__file__)\n"
+	"except ImportError as e: print(e)\n",
 	"import signal, os\nos.kill(os.getpid(), signal.SIGTERM)\n",
 	"import asyncio\nasync def f():\n    await asyncio.sleep(0)\n    1/0\n"
 	"asyncio.run(f())\n",
@@ -165,31 +168,41 @@ static void a_project_comes_last_and_shadows_nothing(void **state)
 	}
 }
 
-/* Before 3.12 it is in the library; then setuptools' stand-in is found, as with site. */
+/* Before 3.12 it is in the library, unless setuptools says otherwise; then only
+ * setuptools' stand-in is left, as with site. */
 static void python_finds_the_distutils_there_is(void **state)
 {
 	owned_mem char *dir = join(scratch, "/packages");
 	owned_mem char *hack = join(dir, "/_distutils_hack.py");
 	owned_mem char *package = join(dir, "/stand_in.py");
+	owned_mem char *pth = join(dir, "/distutils-precedence.pth");
 	static const char finder[] =
 		"import importlib.util, os\nclass DistutilsMetaFinder:\n"
 		"    def find_spec(self, name, path, target=None):\n"
 		"        return importlib.util.spec_from_file_location(name,"
 		" os.path.dirname(__file__) + '/stand_in.py')\n";
+	static const char precedence[] = "import os; var = 'SETUPTOOLS_USE_DISTUTILS'; enabled ="
+		" os.environ.get(var, 'local') == 'local';"
+		" enabled and __import__('_distutils_hack').add_shim(); \n";
 	static const char code[] = "import sys, warnings\n"
-		"warnings.simplefilter('ignore')\nimport distutils\n"
-		"print(getattr(distutils, 'stand_in', False) =="
-		" (sys.version_info >= (3, 12)))\n";
+		"warnings.simplefilter('ignore')\nimport distutils, os\n"
+		"folders = [p + '/distutils-precedence.pth' for p in sys.path]\n"
+		"there = any(\"'local') == 'local'\" in open(f).read()\n"
+		"            for f in folders if os.path.exists(f))\n"
+		"given = hasattr(distutils, 'stand_in') or 'setuptools' in distutils.__file__\n"
+		"print(given == (there or sys.version_info >= (3, 12)))\n";
 
 	(void)state;
 	mkdir(dir, 0755);
 	write_file(hack, finder, sizeof(finder) - 1);
 	write_file(package, "stand_in = True\n", 16);
-	for (size_t p = 0; p < python_count; p++) {
-		struct lang_request r = { .interp = &pythons[p], .code = code,
+	for (size_t p = 0; p < 2 * python_count; p++) {
+		struct lang_request r = { .interp = &pythons[p % python_count], .code = code,
 					  .code_len = sizeof(code) - 1,
 					  .project = dir };
 
+		if (p == python_count)
+			write_file(pth, precedence, sizeof(precedence) - 1);
 		expect(run_request(&r), 0, "True\n", NULL);
 	}
 }
