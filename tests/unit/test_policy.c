@@ -186,7 +186,7 @@ static const struct set_row set_rows[] = {
 	{ "limits.cpus", "0.5", "0.5", NULL, NULL },
 	{ "limits.cpus", "x", NULL,
 	  "limits.cpus: \"x\" is not a number of cores such as 0.5", "" },
-	{ "limits.pids", "1", NULL, "limits.pids: 1 is below the minimum of 2", "" },
+	{ "limits.pids", "0", NULL, "limits.pids: 0 is below the minimum of 1", "" },
 	{ "limits.pids", "9999999", NULL,
 	  "limits.pids: 9999999 is above the maximum of 4194304", "" },
 	{ "limits.output", "7K", "7K", NULL, NULL },
