@@ -14,9 +14,9 @@
  * and make a new one.
  *
  * Two boxes at once in one folder share a placeholder: each holds a shared flock(2)
- * on it, and the last one removes it. Its mode tells a placeholder from the moment it
- * is made: boxes that start at once do not take each other's for somebody's folder. (Removing it earlier would tear the mount out
- * of the other box.)
+ * on it, and the last one removes it. (Removing it earlier would tear the mount out
+ * of the other box.) Its mode tells a placeholder from the moment it is made: boxes
+ * that start at once do not take each other's for somebody's folder.
  */
 #ifndef ROOTFS_PROTECT_H
 #define ROOTFS_PROTECT_H

@@ -151,7 +151,8 @@ static const runner runners[OP_COUNT] = {
 	[OP_RLIMIT] = do_rlimit,     [OP_NICE] = do_nice,	  [OP_DROPCAPS] = do_dropcaps,
 	[OP_NNP] = do_nnp,		  [OP_LANDLOCK] = do_landlock,
 	[OP_LANDLOCK_PATH] = do_landlock_path,			  [OP_SECCOMP] = do_seccomp,
-	[OP_SEND_DIR] = do_send_dir, [OP_SEND_FILE] = do_send_file, [OP_PTY] = do_pty,		  [OP_FDS] = do_fds,
+	[OP_SEND_DIR] = do_send_dir, [OP_SEND_FILE] = do_send_file,
+	[OP_PTY] = do_pty,	     [OP_FDS] = do_fds,
 };
 
 static void __attribute__((noreturn)) give_up(const struct child_args *a, long error)
