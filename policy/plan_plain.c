@@ -17,7 +17,7 @@ static bool has_target(const struct op *op)
 {
 	switch (op->kind) {
 	case OP_BIND: case OP_ATTACH: case OP_TMPFS: case OP_PROC: case OP_DEVPTS:
-	case OP_MQUEUE: case OP_MASK: case OP_FILE:
+	case OP_MQUEUE: case OP_MASK: case OP_FILE: case OP_DIR: case OP_SYMLINK:
 		return true;
 	default:
 		return false;

@@ -40,29 +40,6 @@ static long open_in_root(const struct child_args *a, const char *path, uint64_t 
 
 enum { PATH_ROOM = 4096 };
 
-/* Make every missing folder of the first `len` bytes of path. */
-static long make_parents(const struct child_args *a, const char *path, size_t len)
-{
-	char part[PATH_ROOM];
-	size_t at = 0;
-
-	if (len >= sizeof(part))
-		return -ENAMETOOLONG;
-	for (; at < len; at++) {
-		long r;
-
-		part[at] = path[at];
-		if (path[at] != '/')
-			continue;
-		part[at] = '\0';
-		r = sys(mkdirat, a->root_fd, part, 0755);
-		if (r < 0 && r != -EEXIST)
-			return r;
-		part[at] = '/';
-	}
-	return 0;
-}
-
 static size_t parent_length(const char *path)
 {
 	size_t n = length(path);
@@ -70,6 +47,82 @@ static size_t parent_length(const char *path)
 	while (n && path[n - 1] != '/')
 		n--;
 	return n;
+}
+
+/*
+ * The folder that path's last name is in. Where a part of the path may be somebody
+ * else's (not plain), a name given to mkdirat or symlinkat would follow a link of theirs
+ * out of the new root, which is not this process's root yet: so the folder is found
+ * beneath the new root first. *name points into path.
+ */
+static long open_parent(const struct child_args *a, const char *path, const char **name)
+{
+	size_t len = parent_length(path);
+	char folder[PATH_ROOM];
+
+	*name = path + len;
+	if (!len)
+		return open_in_root(a, ".", O_PATH | O_DIRECTORY, 0);
+	if (len >= sizeof(folder))
+		return -ENAMETOOLONG;
+	for (size_t i = 0; i < len; i++)
+		folder[i] = path[i];
+	folder[len - 1] = '\0'; /* the slash */
+	return open_in_root(a, folder, O_PATH | O_DIRECTORY, 0);
+}
+
+static long make_folder(const struct child_args *a, const char *path, uint64_t mode, bool plain)
+{
+	const char *name;
+	long parent, r;
+
+	if (plain)
+		return sys(mkdirat, a->root_fd, path, (int)mode);
+	parent = open_parent(a, path, &name);
+	if (parent < 0)
+		return parent;
+	r = sys(mkdirat, (int)parent, name, (int)mode);
+	close_fd((int)parent);
+	return r;
+}
+
+static long make_symlink(const struct child_args *a, const char *target, const char *path,
+			 bool plain)
+{
+	const char *name;
+	long parent, r;
+
+	if (plain)
+		return sys(symlinkat, target, a->root_fd, path);
+	parent = open_parent(a, path, &name);
+	if (parent < 0)
+		return parent;
+	r = sys(symlinkat, target, (int)parent, name);
+	close_fd((int)parent);
+	return r;
+}
+
+/* Make every missing folder above path. */
+static long make_parents(const struct child_args *a, const char *path, bool plain)
+{
+	size_t len = parent_length(path);
+	char part[PATH_ROOM];
+
+	if (len >= sizeof(part))
+		return -ENAMETOOLONG;
+	for (size_t at = 0; at < len; at++) {
+		long r;
+
+		part[at] = path[at];
+		if (path[at] != '/')
+			continue;
+		part[at] = '\0';
+		r = make_folder(a, part, 0755, plain);
+		if (r < 0 && r != -EEXIST)
+			return r;
+		part[at] = '/';
+	}
+	return 0;
 }
 
 /* The target of a mount, opened; made when the operation says so. */
@@ -80,7 +133,7 @@ static long open_target(const struct child_args *a, const struct op *op)
 
 	if (fd != -ENOENT || !(op->flags & OP_MAKE_DST))
 		return fd;
-	fd = make_parents(a, dst, parent_length(dst));
+	fd = make_parents(a, dst, false);
 	if (fd < 0)
 		return fd;
 	if (op->flags & OP_IS_FILE) {
@@ -89,7 +142,7 @@ static long open_target(const struct child_args *a, const struct op *op)
 			return fd;
 		close_fd((int)fd);
 	} else {
-		fd = sys(mkdirat, a->root_fd, dst, 0755);
+		fd = make_folder(a, dst, 0755, false);
 		if (fd < 0 && fd != -EEXIST)
 			return fd;
 	}
@@ -108,7 +161,7 @@ static long make_plain(const struct child_args *a, const struct op *op)
 			    : sys(mkdirat, a->root_fd, dst, 0755);
 		if (r != -ENOENT || i)
 			break;
-		r = make_parents(a, dst, parent_length(dst));
+		r = make_parents(a, dst, true);
 		if (r < 0)
 			break;
 	}
@@ -248,26 +301,26 @@ long do_root(struct child_args *a, const struct op *op)
 
 long do_dir(struct child_args *a, const struct op *op)
 {
-	const char *dst = dst_of(a, op);
-	long r = sys(mkdirat, a->root_fd, dst, (int)op->n);
+	bool plain = op->flags & OP_PLAIN;
+	long r = make_folder(a, dst_of(a, op), op->n, plain);
 
 	if (r == -ENOENT) {
-		r = make_parents(a, dst, parent_length(dst));
+		r = make_parents(a, dst_of(a, op), plain);
 		if (r >= 0)
-			r = sys(mkdirat, a->root_fd, dst, (int)op->n);
+			r = make_folder(a, dst_of(a, op), op->n, plain);
 	}
 	return r == -EEXIST ? 0 : r;
 }
 
 long do_symlink(struct child_args *a, const struct op *op)
 {
-	const char *dst = dst_of(a, op);
-	long r = sys(symlinkat, src_of(a, op), a->root_fd, dst);
+	bool plain = op->flags & OP_PLAIN;
+	long r = make_symlink(a, src_of(a, op), dst_of(a, op), plain);
 
 	if (r == -ENOENT) {
-		r = make_parents(a, dst, parent_length(dst));
+		r = make_parents(a, dst_of(a, op), plain);
 		if (r >= 0)
-			r = sys(symlinkat, src_of(a, op), a->root_fd, dst);
+			r = make_symlink(a, src_of(a, op), dst_of(a, op), plain);
 	}
 	return r;
 }
@@ -296,7 +349,7 @@ long do_file(struct child_args *a, const struct op *op)
 	long fd = -ENOENT, r;
 
 	for (int i = 0; i < 2 && fd == -ENOENT; i++) {
-		r = i ? make_parents(a, dst, parent_length(dst)) : 0;
+		r = i ? make_parents(a, dst, op->flags & OP_PLAIN) : 0;
 		if (r < 0)
 			return r;
 		fd = op->flags & OP_PLAIN ? sys(openat, a->root_fd, dst, flags, op->n)
