@@ -237,6 +237,19 @@ def locks_in_two_boxes(tap):
     tap.equal(got, "ok", "E42 a lock in a --rw folder works", ran)
 
 
+def locks_can_be_denied(tap):
+    """Boxes see the inodes of the host, so locks on them carry bits: a policy can end that."""
+    target = os.path.join(SCRATCH, "read-only")  # of this suite: others lock files of the host
+    with open(target, "w", encoding="utf-8"):
+        pass
+    os.chmod(target, 0o644)
+    seen = ["--ro", f"{target}:/seen"]
+    got, ran = boxed_attack(seen, "flock", "/seen", "0")
+    tap.equal(got, "ok", "E42 by default a box can lock a file that it only reads", ran)
+    got, ran = boxed_attack([*seen, "--set", "syscalls.deny=flock"], "flock", "/seen", "0")
+    tap.equal(got, "errno=EPERM", "E42 with flock in syscalls.deny it cannot", ran)
+
+
 # --- A5 A6 ------------------------------------------------------------------------------
 
 def invalid_utf8_keeps_everything(tap):
@@ -317,5 +330,5 @@ if __name__ == "__main__":
                a_killed_init_is_reported, abstract_sockets_of_the_host_are_elsewhere,
                loopback_of_the_host_is_elsewhere,
                descriptors_do_not_travel_over_standard_streams, locks_in_two_boxes,
-               invalid_utf8_keeps_everything, stdin_is_not_inherited,
+               locks_can_be_denied, invalid_utf8_keeps_everything, stdin_is_not_inherited,
                nothing_is_typed_into_the_callers_terminal, nothing_survives_this_suite])
