@@ -7,7 +7,6 @@
 #include "runtime/cgroup.h"
 
 #include <fcntl.h>
-#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,6 +14,8 @@
 #include <sys/stat.h>
 
 #include <cmocka.h>
+
+#include "tests/unit/plain_dir.h"
 
 /* --- reading what /proc says --------------------------------------------------- */
 
@@ -97,53 +98,18 @@ static void the_own_cgroup_is_seen_from_the_mount(void **state)
 
 /* --- files of a leaf, as plain files ------------------------------------------- */
 
-struct folder {
-	char path[64];
-	int fd;
-};
-
-static void folder_new(struct folder *f)
-{
-	strcpy(f->path, "/tmp/nsbox-test-cgroup-XXXXXX");
-	assert_non_null(mkdtemp(f->path));
-	f->fd = open(f->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	assert_true(f->fd >= 0);
-}
-
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *ftw)
-{
-	(void)st;
-	(void)kind;
-	(void)ftw;
-	return remove(path);
-}
-
-static void folder_free(struct folder *f)
-{
-	close(f->fd);
-	assert_int_equal(nftw(f->path, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
-}
-
-static void put(int dirfd, const char *file, const char *text)
-{
-	owned_fd int fd = openat(dirfd, file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
-}
-
 static void a_limit_that_the_file_keeps_is_accepted(void **state)
 {
 	struct cgroup_value row = { "memory.max", "67108864", "limits.memory" };
 	struct nsbox_error err = NSBOX_ERROR_INIT;
-	struct folder f;
+	struct plain_dir f;
 
 	(void)state;
-	folder_new(&f);
+	plain_dir_new(&f);
 	put(f.fd, "memory.max", "");
 	assert_int_equal(cgroup_set(f.fd, &row, &err), 0);
 	assert_int_equal(err.code, 0);
-	folder_free(&f);
+	plain_dir_free(&f);
 }
 
 /* A plain file keeps what stood behind the new text, as a kernel that rounds would. */
@@ -151,41 +117,41 @@ static void a_limit_that_reads_back_differently_is_an_error_with_both_values(voi
 {
 	struct cgroup_value row = { "memory.max", "1000001", "limits.memory" };
 	struct nsbox_error err = NSBOX_ERROR_INIT;
-	struct folder f;
+	struct plain_dir f;
 
 	(void)state;
-	folder_new(&f);
+	plain_dir_new(&f);
 	put(f.fd, "memory.max", "1000001999\n");
 	assert_int_equal(cgroup_set(f.fd, &row, &err), NSBOX_E_UNSUPPORTED);
 	assert_string_equal(err.message,
 			    "limits.memory: cgroup file memory.max was given 1000001 and has 1000001999");
 	assert_true(err.hint[0]);
-	folder_free(&f);
+	plain_dir_free(&f);
 }
 
 static void a_missing_file_is_an_error_that_names_key_and_file(void **state)
 {
 	struct cgroup_value row = { "memory.max", "1", "limits.memory" };
 	struct nsbox_error err = NSBOX_ERROR_INIT;
-	struct folder f;
+	struct plain_dir f;
 
 	(void)state;
-	folder_new(&f);
+	plain_dir_new(&f);
 	assert_int_equal(cgroup_set(f.fd, &row, &err), NSBOX_E_UNSUPPORTED);
 	assert_int_equal(err.os_errno, ENOENT);
 	assert_non_null(strstr(err.message, "limits.memory: write 1 to cgroup file memory.max"));
 	assert_true(err.hint[0]);
-	folder_free(&f);
+	plain_dir_free(&f);
 }
 
 static void usage_is_read_exactly_and_absent_files_are_not_known(void **state)
 {
 	struct cgroup c = { .fd = -1 };
 	struct cgroup_usage u;
-	struct folder f;
+	struct plain_dir f;
 
 	(void)state;
-	folder_new(&f);
+	plain_dir_new(&f);
 	c.fd = f.fd;
 	cgroup_read(&c, &u);
 	assert_false(u.has_cpu || u.has_memory_peak || u.has_pids_peak || u.has_oom ||
@@ -209,7 +175,7 @@ static void usage_is_read_exactly_and_absent_files_are_not_known(void **state)
 	cgroup_read(&c, &u);
 	assert_false(u.has_memory_peak);
 	assert_false(u.has_cpu);
-	folder_free(&f);
+	plain_dir_free(&f);
 }
 
 static void without_a_place_making_is_refused_with_the_reason(void **state)
@@ -243,10 +209,10 @@ static void no_swap_is_true_without_a_file_only_where_there_is_none(void **state
 	struct cgroup_place place = { .path = "a folder" };
 	struct nsbox_error err = NSBOX_ERROR_INIT;
 	struct cgroup c = { .fd = -1 };
-	struct folder f;
+	struct plain_dir f;
 
 	(void)state;
-	folder_new(&f);
+	plain_dir_new(&f);
 	place.fd = f.fd;
 	assert_int_equal(cgroup_make(&c, &place, &zero, 1, &err),
 			 host_has_swap() ? NSBOX_E_UNSUPPORTED : 0);
@@ -254,7 +220,7 @@ static void no_swap_is_true_without_a_file_only_where_there_is_none(void **state
 	err_clear(&err);
 	assert_int_equal(cgroup_make(&c, &place, &some, 1, &err), NSBOX_E_UNSUPPORTED);
 	assert_int_equal(err.os_errno, ENOENT);
-	folder_free(&f);
+	plain_dir_free(&f);
 }
 
 int main(void)

@@ -8,7 +8,6 @@
 #include "runtime/sample.h"
 
 #include <fcntl.h>
-#include <ftw.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -23,44 +22,11 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/plain_dir.h"
+
 enum { MIB = 1 << 20 };
 
 /* --- a /proc made of plain files ------------------------------------------ */
-
-struct fake {
-	char path[64];
-	int fd;
-};
-
-static void fake_new(struct fake *f)
-{
-	strcpy(f->path, "/tmp/nsbox-test-proc-XXXXXX");
-	assert_non_null(mkdtemp(f->path));
-	f->fd = open(f->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	assert_true(f->fd >= 0);
-}
-
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *ftw)
-{
-	(void)st;
-	(void)kind;
-	(void)ftw;
-	return remove(path);
-}
-
-static void fake_free(struct fake *f)
-{
-	close(f->fd);
-	assert_int_equal(nftw(f->path, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
-}
-
-static void put(struct fake *f, const char *path, const char *text)
-{
-	owned_fd int fd = openat(f->fd, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
-}
 
 struct fake_process {
 	int pid, parent, threads;
@@ -70,7 +36,7 @@ struct fake_process {
 	int ticks;		     /* each of utime, stime, cutime, cstime */
 };
 
-static void put_process(struct fake *f, const struct fake_process *p)
+static void put_process(struct plain_dir *f, const struct fake_process *p)
 {
 	char path[64], text[512];
 
@@ -85,20 +51,20 @@ static void put_process(struct fake *f, const struct fake_process *p)
 		 "%d (%s) %c %d 1 1 0 -1 4194560 1 2 3 4 %d %d %d %d 20 0 %d 0 99 1000 20\n",
 		 p->pid, p->comm, p->state, p->parent, p->ticks, p->ticks, p->ticks, p->ticks,
 		 p->threads);
-	put(f, path, text);
+	put(f->fd, path, text);
 	snprintf(path, sizeof(path), "%d/statm", p->pid);
-	put(f, path, "100 10 4 1 0 5 0\n");
+	put(f->fd, path, "100 10 4 1 0 5 0\n");
 	if (p->pss_kb >= 0) {
 		snprintf(path, sizeof(path), "%d/smaps_rollup", p->pid);
 		snprintf(text, sizeof(text),
 			 "5581-7ffd ---p 00000000 00:00 0    [rollup]\n"
 			 "Rss:            9999999 kB\nPss:            %7d kB\n"
 			 "Pss_Dirty:      8888888 kB\nSwapPss:        7777777 kB\n", p->pss_kb);
-		put(f, path, text);
+		put(f->fd, path, text);
 	}
 	if (p->children) {
 		snprintf(path, sizeof(path), "%d/task/%d/children", p->pid, p->pid);
-		put(f, path, p->children);
+		put(f->fd, path, p->children);
 	}
 }
 
@@ -124,21 +90,21 @@ static void check_tree(const struct sample *s)
 static void the_tree_below_init_is_summed_and_strangers_are_not(void **state)
 {
 	struct sample s;
-	struct fake f;
+	struct plain_dir f;
 
 	(void)state;
-	fake_new(&f);
+	plain_dir_new(&f);
 	for (size_t i = 0; i < ARRAY_SIZE(tree); i++)
 		put_process(&f, &tree[i]);
 	assert_int_equal(sysconf(_SC_CLK_TCK), 100);
 	assert_int_equal(sample_take(&s, f.fd, 100, 128, -1), 0);
 	check_tree(&s);
 	assert_true(s.complete);
-	fake_free(&f);
+	plain_dir_free(&f);
 }
 
 /* As proc(5) has it; more than the reader takes at once. */
-static void put_segments(struct fake *f, int rows, unsigned long rss, unsigned long swap)
+static void put_segments(struct plain_dir *f, int rows, unsigned long rss, unsigned long swap)
 {
 	char text[32768];
 	size_t n = (size_t)snprintf(text, sizeof(text), "%s",
@@ -152,7 +118,7 @@ static void put_segments(struct fake *f, int rows, unsigned long rss, unsigned l
 			" %21lu %21lu\n", 0, i, 0600, 999999UL, 1, 1, 0UL, 1000, 1000, 1000, 1000,
 			5ULL, 6ULL, 7ULL, rss, swap);
 	assert_in_range(n, rows > 1 ? 8192 : 1, sizeof(text) - 1);
-	put(f, "shm", text);
+	put(f->fd, "shm", text);
 }
 
 static void segments_that_nobody_attached_are_counted_and_mapped_ones_once(void **state)
@@ -160,11 +126,11 @@ static void segments_that_nobody_attached_are_counted_and_mapped_ones_once(void 
 	const struct fake_process mapped = { 100, 50, 1, 'S', "init", "", 10, 1 };
 	uint64_t segments = 60 * (4096 + 8192);
 	struct sample s;
-	struct fake f;
+	struct plain_dir f;
 	int fd;
 
 	(void)state;
-	fake_new(&f);
+	plain_dir_new(&f);
 	put_process(&f, &mapped);
 	put_segments(&f, 60, 4096, 8192);
 	fd = openat(f.fd, "shm", O_RDONLY | O_CLOEXEC);
@@ -174,113 +140,113 @@ static void segments_that_nobody_attached_are_counted_and_mapped_ones_once(void 
 	}
 	assert_int_equal(sample_take(&s, f.fd, 100, 8, -1), 0);
 	assert_int_equal(s.memory_bytes, 10 * 1024);
-	put(&f, "100/smaps_rollup", "x\nPss:  1000 kB\nPss_Shmem:   700 kB\n");
+	put(f.fd, "100/smaps_rollup", "x\nPss:  1000 kB\nPss_Shmem:   700 kB\n");
 	assert_int_equal(sample_take(&s, f.fd, 100, 8, fd), 0);
 	assert_int_equal(s.memory_bytes, 1000 * 1024 + segments - 700 * 1024);
 	put_segments(&f, 1, 4096, 0);
 	assert_int_equal(sample_take(&s, f.fd, 100, 8, fd), 0);
 	assert_int_equal(s.memory_bytes, 1000 * 1024);
 	close(fd);
-	fake_free(&f);
+	plain_dir_free(&f);
 }
 
 static void without_children_files_the_parents_give_the_same_sum(void **state)
 {
 	struct sample s;
-	struct fake f;
+	struct plain_dir f;
 
 	(void)state;
-	fake_new(&f);
+	plain_dir_new(&f);
 	for (size_t i = 0; i < ARRAY_SIZE(tree); i++) {
 		struct fake_process p = tree[i];
 
 		p.children = NULL;
 		put_process(&f, &p);
 	}
-	put(&f, "cpuinfo", "not a process");
+	put(f.fd, "cpuinfo", "not a process");
 	assert_int_equal(sample_take(&s, f.fd, 100, 128, -1), 0);
 	check_tree(&s);
 	assert_true(s.complete);
-	fake_free(&f);
+	plain_dir_free(&f);
 }
 
 static void the_children_of_every_thread_are_found(void **state)
 {
 	struct sample s;
-	struct fake f;
+	struct plain_dir f;
 
 	(void)state;
-	fake_new(&f);
+	plain_dir_new(&f);
 	put_process(&f, &(struct fake_process){ 100, 1, 2, 'S', "i", "", 1, 0 });
 	put_process(&f, &(struct fake_process){ 101, 100, 1, 'S', "c", "", 2, 0 });
 	assert_int_equal(mkdirat(f.fd, "100/task/105", 0700), 0);
-	put(&f, "100/task/105/children", "101 ");
+	put(f.fd, "100/task/105/children", "101 ");
 	assert_int_equal(sample_take(&s, f.fd, 100, 128, -1), 0);
 	assert_int_equal(s.processes, 2);
 	assert_int_equal(s.memory_bytes, 3 * 1024);
-	fake_free(&f);
+	plain_dir_free(&f);
 }
 
 /* Moved to another parent between two reads: listed twice, counted once. */
 static void a_process_that_is_listed_twice_counts_once(void **state)
 {
 	struct sample s;
-	struct fake f;
+	struct plain_dir f;
 
 	(void)state;
-	fake_new(&f);
+	plain_dir_new(&f);
 	put_process(&f, &(struct fake_process){ 100, 1, 1, 'S', "i", "101 102 ", 1, 0 });
 	put_process(&f, &(struct fake_process){ 101, 100, 1, 'S', "c", "102 ", 2, 0 });
 	put_process(&f, &(struct fake_process){ 102, 101, 1, 'S', "c", "", 4, 0 });
 	assert_int_equal(sample_take(&s, f.fd, 100, 128, -1), 0);
 	assert_int_equal(s.processes, 3);
 	assert_int_equal(s.memory_bytes, 7 * 1024);
-	fake_free(&f);
+	plain_dir_free(&f);
 }
 
 static void a_pid_that_went_to_a_stranger_is_left_out(void **state)
 {
 	struct sample s;
-	struct fake f;
+	struct plain_dir f;
 
 	(void)state;
-	fake_new(&f);
+	plain_dir_new(&f);
 	put_process(&f, &(struct fake_process){ 100, 1, 1, 'S', "i", "101 ", 1, 0 });
 	put_process(&f, &(struct fake_process){ 101, 7, 1, 'S', "host", "", 4000, 0 });
 	assert_int_equal(sample_take(&s, f.fd, 100, 128, -1), 0);
 	assert_int_equal(s.processes, 1);
 	assert_int_equal(s.memory_bytes, 1024);
 	assert_false(s.complete);
-	fake_free(&f);
+	plain_dir_free(&f);
 }
 
 static void a_process_that_ended_meanwhile_makes_the_sample_incomplete(void **state)
 {
 	struct sample s;
-	struct fake f;
+	struct plain_dir f;
 
 	(void)state;
-	fake_new(&f);
+	plain_dir_new(&f);
 	put_process(&f, &(struct fake_process){ 100, 1, 1, 'S', "i", "101 ", 1, 0 });
 	assert_int_equal(sample_take(&s, f.fd, 100, 128, -1), 0);
 	assert_int_equal(s.processes, 1);
 	assert_false(s.complete);
-	fake_free(&f);
+	plain_dir_free(&f);
 }
 
 static void no_more_than_max_pids_are_looked_at(void **state)
 {
 	struct sample s;
-	struct fake f;
+	struct plain_dir f;
 
 	(void)state;
-	fake_new(&f);
+	plain_dir_new(&f);
 	for (size_t i = 0; i < ARRAY_SIZE(tree); i++)
 		put_process(&f, &tree[i]);
 	assert_int_equal(sample_take(&s, f.fd, 100, 2, -1), 0);
 	assert_int_equal(s.processes, 2);
 	assert_false(s.complete);
-	fake_free(&f);
+	plain_dir_free(&f);
 }
 
 static void a_list_longer_than_the_buffer_is_read_whole(void **state)
@@ -288,10 +254,10 @@ static void a_list_longer_than_the_buffer_is_read_whole(void **state)
 	enum { N = 1500 };
 	char list[N * 6 + 1] = "";
 	struct sample s;
-	struct fake f;
+	struct plain_dir f;
 
 	(void)state;
-	fake_new(&f);
+	plain_dir_new(&f);
 	for (int i = 0; i < N; i++)
 		snprintf(list + strlen(list), 7, "%d ", 10000 + i);
 	put_process(&f, &(struct fake_process){ 100, 1, 1, 'S', "i", list, 1, 0 });
@@ -300,19 +266,19 @@ static void a_list_longer_than_the_buffer_is_read_whole(void **state)
 	assert_int_equal(sample_take(&s, f.fd, 100, 4000, -1), 0);
 	assert_int_equal(s.processes, N + 1);
 	assert_true(s.complete);
-	fake_free(&f);
+	plain_dir_free(&f);
 }
 
 static void without_init_there_is_no_sample(void **state)
 {
 	struct sample s = { .processes = 77 };
-	struct fake f;
+	struct plain_dir f;
 
 	(void)state;
-	fake_new(&f);
+	plain_dir_new(&f);
 	assert_int_equal(sample_take(&s, f.fd, 100, 128, -1), -1);
 	assert_int_equal(s.processes, 77); /* untouched */
-	fake_free(&f);
+	plain_dir_free(&f);
 }
 
 /* --- the kernel's /proc ----------------------------------------------------- */
