@@ -104,6 +104,9 @@ struct policy {
 		bool degraded;		/* --allow-degraded */
 		struct strlist optional; /* keys that may stay unenforced */
 	} enforce;
+	struct {
+		bool listed;		/* in the list that nsbox top reads */
+	} observe;
 	char *profile;			/* the built-in it started from */
 };
 

@@ -314,6 +314,12 @@ const struct key policy_keys[] = {
 	  .field = AT(enforce.optional), .value_name = "KEY", .by = BY_CODE,
 	  .tighter = TIGHTER_FEWER,
 	  .help = "limit (a key limits.*) that may stay unenforced" },
+
+	/* --- who may see it --- */
+	{ .name = "observe.listed", .type = KEY_BOOL,
+	  .field = AT(observe.listed), .preset = "true", .by = BY_CODE,
+	  .tighter = TIGHTER_FIXED,
+	  .help = "show the box in the caller's own list (nsbox top)" },
 };
 const size_t policy_key_count = ARRAY_SIZE(policy_keys);
 

@@ -62,7 +62,7 @@ int nsbox_box_open(struct nsbox_box **out, enum nsbox_tier tier,
 	box = calloc(1, sizeof(*box));
 	if (!box)
 		return err_nomem(err);
-	box->init_fd = -1;
+	box->init_fd = box->listed.slot.fd = -1;
 	box->host.place.fd = -1;
 	pthread_mutex_init(&box->lock, NULL);
 	r = policy_copy(&box->policy, &policy->p, err);
@@ -136,6 +136,9 @@ static int check_run(const struct nsbox_run *run, struct nsbox_error *err)
 			return err_set(err, NSBOX_E_USAGE, "%d is no enum nsbox_io", modes[i]);
 	if ((run->flags & NSBOX_RUN_TTY) && check_tty(run, err) < 0)
 		return NSBOX_E_USAGE;
+	if (run->name && !registry_is_clean(run->name)) /* not shown: who knows what it is */
+		return err_set(err, NSBOX_E_USAGE,
+			       "the name of the run is not 1 to 63 bytes of printable UTF-8");
 	return check_env(run->env, err);
 }
 

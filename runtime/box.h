@@ -5,6 +5,7 @@
 #include "nsbox.h"
 #include "policy/policy.h"
 #include "runtime/assemble.h"
+#include "runtime/listed.h"
 #include "runtime/watch.h"
 
 struct nsbox_policy {
@@ -26,6 +27,7 @@ struct nsbox_box {
 	bool artifacts_made;	/* by us, for this run */
 	uint64_t setup_us;
 	struct timespec started; /* artifacts are not older than this */
+	struct listed listed;	/* what the list of boxes says of this run */
 	bool over;
 	bool starting, kill_wanted; /* killed while there was no watch yet */
 	pthread_mutex_t lock;	/* watch, starting, kill_wanted: nsbox_box_kill() of

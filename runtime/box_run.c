@@ -100,6 +100,7 @@ void run_drop(struct nsbox_box *box)
 		watch_kill(w, KILL_CALLER, 0);
 		live_reap(&w->live, 5000);
 	}
+	listed_end(box, NULL); /* unless its result was told */
 	set_watch(box, NULL);
 	watch_free(w);
 	assembly_free(&box->plan); /* removes the placeholders of fs.protect */
@@ -284,6 +285,8 @@ int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_e
 	box->setup_us = now_us() - from;
 	w->dead = r < 0;
 	end_start(box, w);
+	if (r >= 0)
+		listed_begin(box, run);
 	if (r < 0 && err && err->os_errno == ENOSYS)
 		err_hint(err, "%s", HINT_OLD_KERNEL);
 	if (r < 0)
@@ -408,6 +411,8 @@ int run_collect(struct nsbox_box *box, struct nsbox_result **out, struct nsbox_e
 	} else {
 		r = result_of_run(box, out, err);
 	}
+	if (r >= 0)
+		listed_end(box, *out);
 	run_drop(box);
 	return r;
 }

@@ -67,6 +67,11 @@ const char *enforced_name(enum enforced_layer l)
 	return (unsigned)l < ENF_COUNT ? layers[l] : "?";
 }
 
+const char *verdict_name(int verdict)
+{
+	return (unsigned)verdict < ARRAY_SIZE(verdicts) ? verdicts[verdict].name : "?";
+}
+
 enum nsbox_verdict nsbox_result_verdict(const struct nsbox_result *r)
 {
 	return r->verdict;
@@ -74,7 +79,7 @@ enum nsbox_verdict nsbox_result_verdict(const struct nsbox_result *r)
 
 const char *nsbox_result_verdict_name(const struct nsbox_result *r)
 {
-	return (unsigned)r->verdict < ARRAY_SIZE(verdicts) ? verdicts[r->verdict].name : "?";
+	return verdict_name((int)r->verdict);
 }
 
 int nsbox_result_exit_code(const struct nsbox_result *r)

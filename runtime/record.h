@@ -16,6 +16,8 @@ enum enforced_layer { /* one column of the record's "enforced" object each */
 	ENF_TIME, ENF_DISK, ENF_OUTPUT, ENF_LANDLOCK, ENF_COUNT
 };
 const char *enforced_name(enum enforced_layer l);
+/* "exited", ...; "?": no enum nsbox_verdict. */
+const char *verdict_name(int verdict);
 
 struct denial {
 	char *layer, *what, *rule, *allow; /* allow: the flag that would permit it */

@@ -483,3 +483,10 @@ int sample_take(struct sample *out, int proc_fd, pid_t init_pid, uint64_t max_pi
 	*out = sum;
 	return 0;
 }
+
+pid_t sample_parent(int proc_fd, pid_t pid)
+{
+	struct pid_stat s;
+
+	return read_stat(proc_fd, pid, &s) == 0 ? s.parent : -1;
+}

@@ -29,4 +29,7 @@ struct sample {
 int sample_take(struct sample *out, int proc_fd, pid_t init_pid,
 		uint64_t max_pids, int segments_fd);
 
+/* The parent of a process now; -1: it is gone. */
+pid_t sample_parent(int proc_fd, pid_t pid);
+
 #endif

@@ -245,9 +245,11 @@ struct nsbox_run {
 	int32_t in_fd, out_fd, err_fd;
 	const char *artifacts_dir; /* a host folder (made when missing); NULL: none */
 	uint32_t tty_rows, tty_cols; /* 0: 24 x 80; at most 65535 */
+	const char *name;	 /* in the list of boxes: 1 to 63 bytes of printable UTF-8;
+				    NULL: the language, or the last part of argv[0] */
 };
 #define NSBOX_RUN_INIT { sizeof(struct nsbox_run), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-			 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+			 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Run to the end. */
 NSBOX_API NSBOX_MUST_CHECK int
@@ -370,6 +372,66 @@ NSBOX_API int nsbox_result_artifact(const struct nsbox_result *r, size_t i,
  * call, so not by two threads at once. NULL: out of memory. */
 NSBOX_API const char *nsbox_result_json(const struct nsbox_result *r);
 NSBOX_API void nsbox_result_free(struct nsbox_result *r);
+
+/* -------------------------------------------------------------- boxes -- */
+
+/*
+ * The caller's boxes, whoever started them: those of every program that runs under the
+ * same effective uid and sees the same /run and /tmp. For showing: the list is a file
+ * that each program of that user may write, so it is no proof of anything, and a box
+ * whose policy has observe.listed off, or that could not be listed, is not in it.
+ */
+enum nsbox_box_state {
+	NSBOX_BOX_RUNNING = 1,
+	NSBOX_BOX_FINISHED = 2,
+	NSBOX_BOX_LOST = 3	/* ended without a result: its launcher was killed, or
+				   closed the box */
+};
+
+#define NSBOX_UNKNOWN UINT64_MAX
+
+struct nsbox_box_info {
+	uint32_t size;		/* set by NSBOX_BOX_INFO_INIT */
+	int32_t state;		/* enum nsbox_box_state */
+	char id[16];		/* 12 hexadecimal digits */
+	char name[64];		/* printable UTF-8 */
+	int32_t launcher_pid;	/* for showing only; it may be another process by now */
+	int32_t init_pid;	/* the same of the box's PID 1, as the host counts; -1 */
+	uint64_t started_us;	/* CLOCK_REALTIME, microseconds */
+	uint64_t age_us;	/* running: since then; finished: how long it ran; lost:
+				   NSBOX_UNKNOWN when nobody saw the end */
+	/* Running: now. Finished: all of it, and the peaks. NSBOX_UNKNOWN: nobody knows. */
+	uint64_t cpu_us;	/* user and system */
+	uint64_t memory_bytes;
+	uint64_t pids;		/* processes (running: and threads) without the box's init */
+	uint64_t memory_limit;	/* bytes; 0 here and below: no limit */
+	uint64_t pids_limit;
+	uint64_t cpus_milli;	/* thousandths of a core */
+	uint64_t timeout_us;
+	int32_t verdict;	/* finished: enum nsbox_verdict, exit code, signal, as in the */
+	int32_t exit_code;	/* result; else 0, -1, 0 */
+	int32_t signal;
+	uint32_t reserved;
+	const char *verdict_name; /* finished: "exited", ...; else NULL. Static */
+};
+#define NSBOX_BOX_INFO_INIT { sizeof(struct nsbox_box_info), 0, { 0 }, { 0 }, 0, 0, 0, 0, 0, \
+			      0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+/*
+ * A snapshot of the list, in no order: open, next until it returns 0, close. A user
+ * without boxes has an empty list. The figures of a running box are read by next, which
+ * looks at each of its processes where no cgroup counts them.
+ *
+ * next returns 1 with *info filled up to the size it came with, 0 at the end;
+ * NSBOX_E_USAGE: a size that was never set. close accepts NULL.
+ */
+struct nsbox_boxes;
+NSBOX_API NSBOX_MUST_CHECK int
+nsbox_boxes_open(struct nsbox_boxes **out, struct nsbox_error *err);
+NSBOX_API NSBOX_MUST_CHECK int
+nsbox_boxes_next(struct nsbox_boxes *boxes, struct nsbox_box_info *info,
+		 struct nsbox_error *err);
+NSBOX_API void nsbox_boxes_close(struct nsbox_boxes *boxes);
 
 /* ------------------------------------------------------------- doctor -- */
 

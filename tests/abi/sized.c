@@ -52,6 +52,15 @@ static void all_sizes(struct nsbox_box *box, struct nsbox_error *err)
 	expect(plan(box, &l, err), NSBOX_OK, "a shorter one is taken and nothing behind it is read", err);
 	l.run.artifacts_dir = NULL;
 
+	l.run.name = "\n";
+	l.run.size = offsetof(struct nsbox_run, name);
+	expect(plan(box, &l, err), NSBOX_OK, "the one of before the name is taken, whatever stands there", err);
+	l.run.size = sizeof(l.run);
+	expect(plan(box, &l, err), NSBOX_E_USAGE, "a name with a control character is refused", err);
+	l.run.name = "build 7";
+	expect(plan(box, &l, err), NSBOX_OK, "a name of printable characters is taken", err);
+	l.run.name = NULL;
+
 	l.run.size = sizeof(l);
 	expect(plan(box, &l, err), NSBOX_OK, "a longer one with a zero tail is taken", err);
 	l.tail[sizeof(l.tail) - 1] = 1;
