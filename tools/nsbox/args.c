@@ -15,6 +15,7 @@ static const char *const tiers[] = {
 	"static", "local", "docker", "local_unsafe", "docker_unsafe", NULL
 };
 static const char *const languages[] = { "python", "javascript", "bash", NULL };
+static const char *const sorts[] = { "cpu", "age", NULL };
 static const char *const shells[] = { "bash", NULL };
 
 /* clang-format off */
@@ -32,6 +33,8 @@ const struct args_row args_rows[] = {
 	{ "--workdir", 'w', "DIR", FOR_BOX, GROUP_RUN, ARG_TEXT, FIELD(workdir), NULL,
 	  "start here, as the box sees it; else your own folder if the box shows it, else "
 	  "/workspace" },
+	{ "--name", 0, "NAME", FOR_RUN | FOR_CODE, GROUP_RUN, ARG_TEXT, FIELD(name), NULL,
+	  "what 'nsbox top' calls the box; else the name of the command or the language" },
 	{ "--stdin", 'i', NULL, FOR_BOX, GROUP_RUN, ARG_TRUE, FIELD(keep_stdin), NULL,
 	  "pass standard input on; without it the program reads an empty one" },
 	{ "--tty", 't', NULL, FOR_BOX, GROUP_RUN, ARG_TRUE, FIELD(tty), NULL,
@@ -44,8 +47,17 @@ const struct args_row args_rows[] = {
 	  "no module may be imported (the empty --allow-import list)" },
 	{ "--artifacts", 0, "DIR", FOR_BOX, GROUP_OUTPUT, ARG_TEXT, FIELD(artifacts), NULL,
 	  "copy the files that the run made into this folder of the host" },
-	{ "--json", 0, NULL, FOR_BOX | FOR_SHOW | FOR_DOCTOR | FOR_VERSION, GROUP_OUTPUT,
-	  ARG_TRUE, FIELD(json), NULL, "exactly one JSON object on standard output" },
+	{ "--json", 0, NULL, FOR_BOX | FOR_SHOW | FOR_DOCTOR | FOR_VERSION | FOR_TOP, GROUP_OUTPUT,
+	  ARG_TRUE, FIELD(json), NULL,
+	  "exactly one JSON object on standard output (top: one a refresh, each a line)" },
+	{ "--once", 0, NULL, FOR_TOP, GROUP_OUTPUT, ARG_TRUE, FIELD(once), NULL,
+	  "print once and end" },
+	{ "--interval", 0, "TIME", FOR_TOP, GROUP_OUTPUT, ARG_TEXT, FIELD(interval), NULL,
+	  "between two refreshes: seconds, or with ms (default 1s)" },
+	{ "--last", 0, "N", FOR_TOP, GROUP_OUTPUT, ARG_TEXT, FIELD(last), NULL,
+	  "how many of the boxes that have ended are shown (default 10)" },
+	{ "--sort", 0, "BY", FOR_TOP, GROUP_OUTPUT, ARG_TEXT, FIELD(sort), sorts,
+	  "cpu: the busiest first (the default); age: the youngest" },
 	{ "--status-fd", 0, "N", FOR_RUN | FOR_CODE, GROUP_OUTPUT, ARG_FD, FIELD(status_fd), NULL,
 	  "write the JSON record to this descriptor, whatever happens to the output" },
 	{ "--raw-escapes", 0, NULL, FOR_RUN | FOR_CODE, GROUP_OUTPUT, ARG_TRUE, FIELD(raw_escapes), NULL,
@@ -159,7 +171,7 @@ const char *args_verb_name(unsigned verb)
 		{ FOR_SHOW, "policy show" },	{ FOR_CHECK, "policy check" },
 		{ FOR_EXPLAIN, "policy explain" }, { FOR_SCHEMA, "policy schema" },
 		{ FOR_DOCTOR, "doctor" },	{ FOR_HELP, "help" },
-		{ FOR_VERSION, "version" },
+		{ FOR_VERSION, "version" },	{ FOR_TOP, "top" },
 	};
 
 	for (size_t i = 0; i < CLI_COUNT(names); i++) {

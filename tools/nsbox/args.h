@@ -26,9 +26,10 @@ enum {
 	FOR_DOCTOR = 1 << 6,
 	FOR_HELP = 1 << 7,
 	FOR_VERSION = 1 << 8,
+	FOR_TOP = 1 << 9,
 	FOR_BOX = FOR_RUN | FOR_CODE | FOR_EXPLAIN,	/* makes a run request */
 	FOR_POLICY = FOR_BOX | FOR_SHOW,		/* takes the key table */
-	FOR_EVERY = (1 << 9) - 1
+	FOR_EVERY = (1 << 10) - 1
 };
 
 enum args_group {
@@ -71,11 +72,12 @@ struct args {
 	struct args_setting *settings;
 	size_t setting_count;
 	const char *workdir, *interpreter, *project, *artifacts;
-	const char *code, *language, *tier, *completion;
+	const char *code, *language, *tier, *completion, *name;
+	const char *interval, *last, *sort;
 	int status_fd;		/* -1: none */
 	bool keep_stdin, tty, json, dry_run, explain, no_imports;
 	bool quiet, verbose, help, version, result;
-	bool raw_escapes;
+	bool raw_escapes, once;
 };
 #define ARGS_INIT { .status_fd = -1 }
 

@@ -126,6 +126,7 @@ static int open_box(struct request *q, const struct args *a, struct nsbox_run *r
 	if (r < 0)
 		return r;
 	run->env = (const char *const *)q->env.v;
+	run->name = a->name;
 	fill_io(a, run);
 	return nsbox_box_open(&q->box, tier_of(a->tier), q->policy, err);
 }

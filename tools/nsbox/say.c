@@ -7,9 +7,10 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Bytes of the UTF-8 character at s, or 0 when there is none (RFC 3629). */
-static size_t character(const unsigned char *s)
+/* RFC 3629 */
+size_t say_character(const char *text)
 {
+	const unsigned char *s = (const unsigned char *)text;
 	static const struct { unsigned char mask, lead, len; uint32_t least; } kinds[] = {
 		{ 0x80, 0x00, 1, 0 }, { 0xe0, 0xc0, 2, 0x80 },
 		{ 0xf0, 0xe0, 3, 0x800 }, { 0xf8, 0xf0, 4, 0x10000 },
@@ -41,7 +42,7 @@ static void neutralise(char *text)
 	unsigned char *s = (unsigned char *)text;
 
 	while (*s) {
-		size_t n = character(s);
+		size_t n = say_character((const char *)s);
 
 		if (n == 2 && s[0] == 0xc2 && s[1] < 0xa0) {
 			s[0] = s[1] = '?';
@@ -136,13 +137,13 @@ void say_error(const struct nsbox_error *err)
 	    err->hint[0] ? "; " : "", err->hint);
 }
 
-static void json_text(FILE *out, const char *text)
+void json_text(FILE *out, const char *text)
 {
 	const unsigned char *s = (const unsigned char *)text;
 
 	putc('"', out);
 	while (*s) {
-		size_t n = character(s);
+		size_t n = say_character((const char *)s);
 
 		if (n == 0)
 			fputs("\\ufffd", out);

@@ -37,6 +37,12 @@ int cli_nomem(struct nsbox_error *err);
 /* One line on stderr: stage, message, remedy. */
 void say_error(const struct nsbox_error *err);
 
+/* Bytes of the UTF-8 character at @text, or 0 when there is none. */
+size_t say_character(const char *text);
+
+/* A JSON string; bytes that are no UTF-8 become U+FFFD. */
+void json_text(FILE *out, const char *text);
+
 /* The nsbox.error/1 object and a newline; -1 when it could not be written. */
 int error_json(FILE *out, const struct nsbox_error *err);
 

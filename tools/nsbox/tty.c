@@ -31,11 +31,22 @@ int tty_raw(struct tty *t, struct nsbox_error *err)
 	return 0;
 }
 
+int tty_keys(struct tty *t, struct nsbox_error *err)
+{
+	struct termios keys = t->saved;
+
+	keys.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+	if (tcsetattr(t->fd, TCSANOW, &keys) < 0)
+		return cli_fail_errno(err, "read single keys from the terminal");
+	t->is_raw = true;
+	return 0;
+}
+
 void tty_restore(struct tty *t)
 {
 	/*
 	 * From a background group tcsetattr(3) raises SIGTTOU; it is blocked while
-	 * a box runs, and then the kernel lets the call pass.
+	 * a box runs and in top, and then the kernel lets the call pass.
 	 */
 	if (t->is_raw && tcsetattr(t->fd, TCSANOW, &t->saved) == 0)
 		t->is_raw = false;

@@ -21,6 +21,8 @@ struct tty {
 /* Standard input and output must both be one. Nothing is changed yet. */
 int tty_open(struct tty *t, struct nsbox_error *err);
 int tty_raw(struct tty *t, struct nsbox_error *err);
+/* Each key at once and unseen; ^C and ^Z are signals still. */
+int tty_keys(struct tty *t, struct nsbox_error *err);
 void tty_restore(struct tty *t);	/* idempotent */
 
 /* 24 x 80 when the terminal does not know. */
