@@ -13,6 +13,8 @@ import time
 
 PR_SET_CHILD_SUBREAPER = 36
 TEMP_DIRS = ("/tmp", "/var/tmp", "/dev/shm", "/run")
+# The list of boxes is meant to stay, and alone in its folder.
+BOX_LISTS = {"/run/nsbox" if os.geteuid() == 0 else "", f"/tmp/nsbox-{os.geteuid()}"}
 
 
 def become_reaper():
@@ -106,6 +108,9 @@ def temp_names():
                          if "nsbox" in n.lower())
         except OSError:
             pass
+    for folder in BOX_LISTS & found:
+        found.remove(folder)
+        found.update(os.path.join(folder, n) for n in os.listdir(folder) if n != "boxes.1")
     return found
 
 
