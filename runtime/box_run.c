@@ -2,7 +2,7 @@
  * box_run.c - the life of one run: assemble, launch, watch, collect
  *
  * Must: leave nothing on the host whichever way a run ends (processes, cgroup,
- * placeholders, descriptors).
+ * placeholders, descriptors) but its entry in the list of boxes.
  */
 #include "runtime/box.h"
 

@@ -9,7 +9,7 @@
  */
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "base/num.h"
+#include "runtime/cgroup.h"
 #include "runtime/record.h"
 #include "runtime/registry.h"
 #include "runtime/sample.h"
@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
-enum { PIDS_LOOKED_AT = 4096, FILE_TEXT = 1024, ROOM_STEP = 64 };
+enum { PIDS_LOOKED_AT = 4096, ROOM_STEP = 64 };
 
 struct seen {
 	struct registry_record r;
@@ -139,52 +139,23 @@ struct figures {
 	uint64_t cpu_us, memory_bytes, pids; /* NSBOX_UNKNOWN */
 };
 
-static ssize_t read_text(int dirfd, const char *file, char text[FILE_TEXT])
-{
-	owned_fd int fd = openat(dirfd, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, FILE_TEXT - 1);
-
-	if (n <= 0)
-		return -1;
-	n -= text[n - 1] == '\n';
-	text[n] = '\0';
-	return n;
-}
-
-static void read_number(int dirfd, const char *file, uint64_t *out)
-{
-	char text[FILE_TEXT];
-
-	if (read_text(dirfd, file, text) > 0)
-		(void)num_uint(text, 0, UINT64_MAX - 1, out);
-}
-
-/* "usage_usec 1234" is the first line of cpu.stat. */
-static void read_cpu(int dirfd, uint64_t *out)
-{
-	static const char key[] = "usage_usec ";
-	char text[FILE_TEXT];
-
-	if (read_text(dirfd, "cpu.stat", text) < 0 || strncmp(text, key, sizeof(key) - 1) != 0)
-		return;
-	text[strcspn(text, "\n")] = '\0';
-	(void)num_uint(text + sizeof(key) - 1, 0, UINT64_MAX - 1, out);
-}
-
 /* What the kernel counts. A path is a word of the record: it must lead to a cgroup. */
 static void from_cgroup(struct figures *f, const char *path)
 {
 	owned_fd int fd = *path ? openat(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 				: -1;
+	struct cgroup_now now;
 	struct statfs fs;
 
 	if (fd < 0 || fstatfs(fd, &fs) < 0 || fs.f_type != CGROUP2_SUPER_MAGIC)
 		return;
-	read_cpu(fd, &f->cpu_us);
-	read_number(fd, "memory.current", &f->memory_bytes);
-	read_number(fd, "pids.current", &f->pids);
-	if (f->pids != NSBOX_UNKNOWN && f->pids)
-		f->pids--; /* init */
+	cgroup_read_now(fd, &now);
+	if (now.has_cpu)
+		f->cpu_us = now.cpu_us;
+	if (now.has_memory)
+		f->memory_bytes = now.memory_bytes;
+	if (now.has_pids)
+		f->pids = now.pids ? now.pids - 1 : 0; /* init */
 }
 
 /* The rest by looking at the processes, if that pid is still a child of that launcher. */

@@ -328,6 +328,16 @@ void cgroup_read(const struct cgroup *c, struct cgroup_usage *out)
 	*out = u;
 }
 
+void cgroup_read_now(int leaf_fd, struct cgroup_now *out)
+{
+	struct cgroup_now now = { 0 };
+
+	now.has_cpu = read_key(leaf_fd, "cpu.stat", "usage_usec", &now.cpu_us);
+	now.has_memory = read_number(leaf_fd, "memory.current", &now.memory_bytes);
+	now.has_pids = read_number(leaf_fd, "pids.current", &now.pids);
+	*out = now;
+}
+
 int cgroup_kill(const struct cgroup *c)
 {
 	if (c->fd < 0) {

@@ -73,6 +73,13 @@ struct cgroup_usage {
 };
 void cgroup_read(const struct cgroup *c, struct cgroup_usage *out);
 
+/* What a leaf uses at this moment; its own processes and init. */
+struct cgroup_now {
+	uint64_t cpu_us, memory_bytes, pids;
+	bool has_cpu, has_memory, has_pids;
+};
+void cgroup_read_now(int leaf_fd, struct cgroup_now *out);
+
 /* Kill all, wait for populated 0 (bounded), rmdir with EBUSY retries. Idempotent. */
 void cgroup_destroy(struct cgroup *c);
 int cgroup_kill(const struct cgroup *c); /* 0, or -1 with errno */

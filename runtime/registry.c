@@ -157,7 +157,7 @@ static int open_place(size_t i, int flags, bool may_make)
 {
 	owned_fd int folder = -1;
 	owned_fd int fd = -1;
-	struct place p;
+	struct place p = { "", "" };
 	struct stat st;
 
 	if (!find_place(i, &p))

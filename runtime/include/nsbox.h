@@ -307,7 +307,7 @@ nsbox_box_explain(struct nsbox_box *box, const struct nsbox_run *run,
  */
 NSBOX_API void nsbox_box_kill(struct nsbox_box *box);
 
-/* Kill, remove every trace on the host, and free. */
+/* Kill, remove every trace on the host but the entry in the list of boxes, and free. */
 NSBOX_API void nsbox_box_close(struct nsbox_box *box);
 
 /* ------------------------------------------------------------- result -- */
@@ -382,7 +382,7 @@ NSBOX_API void nsbox_result_free(struct nsbox_result *r);
  * whose policy has observe.listed off, or that could not be listed, is not in it.
  */
 enum nsbox_box_state {
-	NSBOX_BOX_RUNNING = 1,
+	NSBOX_BOX_RUNNING = 1,	/* or over, and not collected yet */
 	NSBOX_BOX_FINISHED = 2,
 	NSBOX_BOX_LOST = 3	/* ended without a result: its launcher was killed, or
 				   closed the box */

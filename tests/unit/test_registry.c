@@ -129,6 +129,7 @@ static void a_claimed_slot_is_held_until_the_run_is_finished(void **state)
 
 	(void)state;
 	assert_true(fd >= 0);
+	assert_int_equal(fcntl(s.fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC); /* no exec takes it along */
 	assert_true(registry_is_held(fd, n));
 	assert_int_equal(registry_read(fd, n, &seen), 0);
 	assert_string_equal(seen.name, "one");
@@ -227,16 +228,6 @@ static void a_fork_of_the_launcher_does_not_keep_a_finished_slot(void **state)
 	finish(&s, &r);
 	assert_false(registry_is_held(fd, n));
 	end(copy);
-}
-
-static void no_descriptor_of_the_list_survives_an_exec(void **state)
-{
-	struct registry_record r = record_of("exec");
-	struct registry_slot s = claimed(&r);
-
-	(void)state;
-	assert_int_equal(fcntl(s.fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
-	finish(&s, &r);
 }
 
 static void the_oldest_slot_is_taken_first(void **state)
@@ -577,7 +568,6 @@ int main(void)
 		TEST(claims_of_two_processes_exclude_each_other),
 		TEST(the_slot_of_a_killed_launcher_is_free_and_its_box_is_lost),
 		TEST(a_fork_of_the_launcher_does_not_keep_a_finished_slot),
-		TEST(no_descriptor_of_the_list_survives_an_exec),
 		TEST(the_oldest_slot_is_taken_first),
 		TEST(a_full_list_leaves_a_run_unlisted),
 		TEST(a_file_size_limit_brings_no_signal),

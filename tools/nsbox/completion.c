@@ -54,7 +54,7 @@ static void put_choices(FILE *out)
 	const char *name;
 
 	fputs("\tcase $prev in\n", out);
-	for (size_t i = 0; args_flag_at(FOR_RUN | FOR_CODE | FOR_HELP, i, &f); i++) {
+	for (size_t i = 0; args_flag_at(FOR_RUN | FOR_CODE | FOR_HELP | FOR_TOP, i, &f); i++) {
 		const char *const *choices = args_flag_choices(&f);
 
 		if (!choices)
