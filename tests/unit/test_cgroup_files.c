@@ -178,6 +178,26 @@ static void usage_is_read_exactly_and_absent_files_are_not_known(void **state)
 	plain_dir_free(&f);
 }
 
+static void what_a_leaf_uses_now_is_read_exactly(void **state)
+{
+	struct cgroup_now now;
+	struct plain_dir f;
+
+	(void)state;
+	plain_dir_new(&f);
+	cgroup_read_now(f.fd, &now);
+	assert_false(now.has_cpu || now.has_memory || now.has_pids);
+	put(f.fd, "cpu.stat", "usage_usec 9\nuser_usec 5\nsystem_usec 4\n");
+	put(f.fd, "memory.current", "4096\n");
+	put(f.fd, "pids.current", "3\n");
+	cgroup_read_now(f.fd, &now);
+	assert_true(now.has_cpu && now.has_memory && now.has_pids);
+	assert_int_equal(now.cpu_us, 9);
+	assert_int_equal(now.memory_bytes, 4096);
+	assert_int_equal(now.pids, 3);
+	plain_dir_free(&f);
+}
+
 static void without_a_place_making_is_refused_with_the_reason(void **state)
 {
 	struct cgroup_place place = { .fd = -1, .why = "it is Sunday" };
@@ -233,6 +253,7 @@ int main(void)
 		cmocka_unit_test(a_limit_that_reads_back_differently_is_an_error_with_both_values),
 		cmocka_unit_test(a_missing_file_is_an_error_that_names_key_and_file),
 		cmocka_unit_test(usage_is_read_exactly_and_absent_files_are_not_known),
+		cmocka_unit_test(what_a_leaf_uses_now_is_read_exactly),
 		cmocka_unit_test(without_a_place_making_is_refused_with_the_reason),
 		cmocka_unit_test(no_swap_is_true_without_a_file_only_where_there_is_none),
 	};
