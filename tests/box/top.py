@@ -12,7 +12,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "harness"))
-from box import AS, NSBOX, SCRATCH, environ, nsbox, own_mounts, run  # noqa: E402
+from box import AS, NSBOX, SCRATCH, box, environ, nsbox, own_mounts, run  # noqa: E402
 from host import become_reaper, descendants, leftovers  # noqa: E402
 from screen import Terminal  # noqa: E402
 from tap import run_tests  # noqa: E402
@@ -118,15 +118,14 @@ def cpu_is_the_share_since_the_look_before(tap):
 
 
 def a_finished_box_is_shown_with_its_verdict(tap):
-    rows = [("three", ("sh", "-c", "exit 3"), (), ("exited", 3, None), "exited 3"),
-            ("slow", ("sleep", "20"), ("--timeout", "300ms"), ("timed_out", None, 15), "timed_out"),
-            ("dead", ("sh", "-c", "kill -11 $$"), (), ("signaled", None, 11), "signaled 11"),
-            ("absent", ("/no/such/program",), (), ("exited", 127, None), "exited 127")]
-    for name, command, flags, want, words in rows:
-        nsbox("run", "--name", name, *flags, "--", *command, env=ENV)
-        found = shown(name)
-        tap.equal([(b["state"], b["verdict"], b["exit_code"], b["signal"]) for b in found],
-                  [("finished", *want)], f"{name}: its verdict is in the list")
+    rows = [("three", ("sh", "-c", "exit 3"), (), "exited 3"),
+            ("slow", ("sleep", "20"), ("--timeout", "300ms"), "timed_out"),
+            ("dead", ("sh", "-c", "kill -11 $$"), (), "signaled 11"),
+            ("absent", ("/no/such/program",), (), "exited 127")]
+    for name, command, flags, words in rows:
+        ran = box(["--name", name, *flags], *command, env=ENV)
+        tap.equal([(b["state"], b["verdict"], b["exit_code"], b["signal"]) for b in shown(name)],
+                  [("finished", ran["verdict"], ran["exit_code"], ran["signal"])], f"{name}: its end is in the list", ran)
         table = nsbox("top", "--once", env=ENV).text()
         tap.ok(re.search(rf" {name} .* {words}$", table, re.M), f"{name}: the table says {words}", table)
     ran = nsbox("run", "--name", "used", "--json", "--", "/usr/bin/python3", "-c",
