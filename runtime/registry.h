@@ -21,9 +21,9 @@
 #define REGISTRY_UNKNOWN UINT64_MAX
 
 enum {
-	REGISTRY_SLOTS = 512,
+	REGISTRY_SLOTS = 2048,
 	REGISTRY_SLOT_SIZE = 1024,
-	REGISTRY_TRIES = 256,	/* slots looked at before a run stays unlisted */
+	REGISTRY_TRIES = 1280,	/* slots looked at before a run stays unlisted */
 	REGISTRY_NAME_MAX = 63,
 	REGISTRY_PLACES = 3,
 };
