@@ -2,7 +2,7 @@
 /*
  * The JSON schema of nsbox.result/1, the record of one run.
  *
- * Pure. Must name every field that runtime/record.c prints: fields are added here
+ * Pure. Must name every field that runtime/record_json.c prints: fields are added here
  * and there together, never renamed.
  */
 #include "policy/policy.h"
@@ -31,6 +31,15 @@ static const struct field usage[] = {
 	{ "system_ms", MILLISECONDS, "processor time in the kernel" },
 	{ "memory_peak_bytes", COUNT_OR_NULL, "most memory in use at once" },
 	{ "pids_peak", COUNT_OR_NULL, "most processes and threads at once" },
+	{ "io_read_bytes", COUNT_OR_NULL, "read from block devices (io.stat, cgroup v2)" },
+	{ "io_written_bytes", COUNT_OR_NULL, "written to block devices" },
+	{ "throttled_ms", MILLISECONDS, "held back by limits.cpus (cpu.stat, cgroup v2)" },
+	{ "throttled_count", COUNT_OR_NULL, "periods in which it was held back" },
+	{ "cpu_stall_ms", MILLISECONDS, "something in the box waited for a processor (PSI)" },
+	{ "memory_stall_ms", MILLISECONDS, "something in the box waited for memory" },
+	{ "memory_full_stall_ms", MILLISECONDS, "all of the box waited for memory" },
+	{ "io_stall_ms", MILLISECONDS, "something in the box waited for a disk" },
+	{ "io_full_stall_ms", MILLISECONDS, "all of the box waited for a disk" },
 	{ 0 },
 };
 

@@ -1,5 +1,5 @@
 /*
- * cgroup.c - one fresh cgroup v2 leaf per run: make, limit, read, kill, remove
+ * cgroup.c - one fresh cgroup v2 leaf per run: make, limit, kill, remove
  *
  * Owns the leaves below a place. Runs in the launcher.
  *
@@ -28,7 +28,6 @@ enum {
 	SWEEP_ENTRIES = 4096, /* and names that it reads */
 	EMPTY_MS = 2000,      /* cgroup.kill needs 200 ms on a slow machine */
 	RMDIR_TRIES = 10,
-	FILE_TEXT = 4096,
 };
 
 #define LEAF_PREFIX "nsbox-"
@@ -99,8 +98,7 @@ int cgroup_leaf(struct cgroup *c, int place_fd)
 	return -1;
 }
 
-/* A whole file of the leaf, NUL-terminated, without its last newline. */
-static ssize_t read_text(int dirfd, const char *file, char text[FILE_TEXT])
+ssize_t cgroup_text(int dirfd, const char *file, char text[CGROUP_TEXT])
 {
 	owned_fd int fd = openat(dirfd, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	ssize_t n;
@@ -108,7 +106,7 @@ static ssize_t read_text(int dirfd, const char *file, char text[FILE_TEXT])
 	if (fd < 0)
 		return -1;
 	do
-		n = read(fd, text, FILE_TEXT - 1);
+		n = read(fd, text, CGROUP_TEXT - 1);
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return -1;
@@ -136,14 +134,14 @@ static int write_text(int dirfd, const char *file, const char *value)
 
 int cgroup_set(int leaf_fd, const struct cgroup_value *row, struct nsbox_error *err)
 {
-	char kept[FILE_TEXT];
+	char kept[CGROUP_TEXT];
 
 	if (write_text(leaf_fd, row->file, row->value) < 0) {
 		err_hint(err, "nsbox doctor says which cgroup controllers this host gives");
 		return err_errno(err, NSBOX_E_UNSUPPORTED, errno, "%s: write %s to cgroup file %s",
 				 row->key, row->value, row->file);
 	}
-	if (read_text(leaf_fd, row->file, kept) < 0)
+	if (cgroup_text(leaf_fd, row->file, kept) < 0)
 		return err_sys(err, "%s: read back cgroup file %s", row->key, row->file);
 	if (strcmp(kept, row->value) != 0) {
 		err_hint(err, "give a value that the kernel keeps as it is, a multiple of the page size say");
@@ -159,13 +157,13 @@ int cgroup_set(int leaf_fd, const struct cgroup_value *row, struct nsbox_error *
  */
 static bool is_moot(int leaf_fd, const struct cgroup_value *row)
 {
-	char text[FILE_TEXT];
+	char text[CGROUP_TEXT];
 	const char *header_end;
 
 	if (strcmp(row->file, "memory.swap.max") != 0 || strcmp(row->value, "0") != 0 ||
 	    faccessat(leaf_fd, row->file, F_OK, 0) == 0 || errno != ENOENT)
 		return false;
-	if (read_text(AT_FDCWD, "/proc/swaps", text) < 0)
+	if (cgroup_text(AT_FDCWD, "/proc/swaps", text) < 0)
 		return errno == ENOENT; /* CONFIG_SWAP is off */
 	header_end = strchr(text, '\n');
 	return !header_end || !header_end[1];
@@ -197,10 +195,10 @@ static pid_t leaf_pid(const char *name)
 
 static bool is_populated(int leaf_fd)
 {
-	char text[FILE_TEXT];
+	char text[CGROUP_TEXT];
 
 	/* A leaf that cannot be read is left alone. */
-	return read_text(leaf_fd, "cgroup.events", text) < 0 || !strstr(text, "populated 0");
+	return cgroup_text(leaf_fd, "cgroup.events", text) < 0 || !strstr(text, "populated 0");
 }
 
 static void remove_if_abandoned(int place_fd, const char *name)
@@ -275,67 +273,6 @@ int cgroup_join(const struct cgroup *c, int pid, struct nsbox_error *err)
 	if (write_text(c->fd, "cgroup.procs", text) < 0)
 		return err_sys(err, "move process %d into cgroup %s", pid, c->name);
 	return 0;
-}
-
-/* "key value" on a line of its own. */
-static bool find_key(const char *text, const char *key, uint64_t *out)
-{
-	size_t n = strlen(key);
-
-	for (const char *line = text; line; line = strchr(line, '\n')) {
-		char digits[24];
-		size_t len;
-
-		line += *line == '\n';
-		if (strncmp(line, key, n) != 0 || line[n] != ' ')
-			continue;
-		len = strcspn(line + n + 1, "\n");
-		if (len >= sizeof(digits))
-			return false;
-		memcpy(digits, line + n + 1, len);
-		digits[len] = '\0';
-		return num_uint(digits, 0, UINT64_MAX, out) == 0;
-	}
-	return false;
-}
-
-static bool read_number(int dirfd, const char *file, uint64_t *out)
-{
-	char text[FILE_TEXT];
-
-	return read_text(dirfd, file, text) > 0 && num_uint(text, 0, UINT64_MAX, out) == 0;
-}
-
-static bool read_key(int dirfd, const char *file, const char *key, uint64_t *out)
-{
-	char text[FILE_TEXT];
-
-	return read_text(dirfd, file, text) > 0 && find_key(text, key, out);
-}
-
-void cgroup_read(const struct cgroup *c, struct cgroup_usage *out)
-{
-	struct cgroup_usage u = { 0 };
-
-	if (c->fd >= 0) {
-		u.has_cpu = read_key(c->fd, "cpu.stat", "user_usec", &u.user_us) &&
-			    read_key(c->fd, "cpu.stat", "system_usec", &u.system_us);
-		u.has_memory_peak = read_number(c->fd, "memory.peak", &u.memory_peak);
-		u.has_pids_peak = read_number(c->fd, "pids.peak", &u.pids_peak);
-		u.has_oom = read_key(c->fd, "memory.events", "oom_kill", &u.oom_kills);
-		u.has_pids_events = read_key(c->fd, "pids.events", "max", &u.pids_max_events);
-	}
-	*out = u;
-}
-
-void cgroup_read_now(int leaf_fd, struct cgroup_now *out)
-{
-	struct cgroup_now now = { 0 };
-
-	now.has_cpu = read_key(leaf_fd, "cpu.stat", "usage_usec", &now.cpu_us);
-	now.has_memory = read_number(leaf_fd, "memory.current", &now.memory_bytes);
-	now.has_pids = read_number(leaf_fd, "pids.current", &now.pids);
-	*out = now;
 }
 
 int cgroup_kill(const struct cgroup *c)

@@ -17,8 +17,10 @@
 
 #include "base/err.h"
 #include "policy/limits.h"
+#include "runtime/accounts.h"
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 struct cgroup_place {	/* found once per process, cheap to find */
 	int fd;		/* folder in which leaves are made; -1: none */
@@ -66,12 +68,21 @@ int cgroup_leaf(struct cgroup *c, int place_fd);
 int cgroup_set(int leaf_fd, const struct cgroup_value *row, struct nsbox_error *err);
 int cgroup_join(const struct cgroup *c, int pid, struct nsbox_error *err);
 
+/* A whole file of a leaf, NUL-terminated, without its last newline: its length, or -1.
+ * A longer one is cut: its length is then CGROUP_TEXT - 1. */
+enum { CGROUP_TEXT = 4096 };
+ssize_t cgroup_text(int dirfd, const char *file, char text[CGROUP_TEXT]);
+
 struct cgroup_usage {
 	uint64_t user_us, system_us, memory_peak, pids_peak;
 	uint64_t oom_kills, pids_max_events;
 	bool has_cpu, has_memory_peak, has_pids_peak, has_oom, has_pids_events;
+	struct accounts accounts;
 };
+/* All that the kernel counted for a leaf; what it has no file for is not known. */
 void cgroup_read(const struct cgroup *c, struct cgroup_usage *out);
+/* The same for a look while it runs: processor time and refused forks alone. */
+void cgroup_peek(const struct cgroup *c, struct cgroup_usage *out);
 
 /* What a leaf uses at this moment; its own processes and init. */
 struct cgroup_now {

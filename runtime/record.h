@@ -8,6 +8,7 @@
 
 #include "nsbox.h"
 #include "rootfs/artifacts.h"
+#include "runtime/accounts.h"
 
 #include <stdbool.h>
 
@@ -49,6 +50,7 @@ struct nsbox_result {
 		uint64_t wall_us, user_us, system_us;
 		uint64_t memory_peak, pids_peak;
 		bool has_cpu, has_memory_peak, has_pids_peak;
+		struct accounts accounts;
 	} usage;
 	enum nsbox_strength enforced[ENF_COUNT];
 	struct denial *denials;

@@ -125,6 +125,24 @@ static void put_count(struct json *j, const char *key, uint64_t v, bool is_known
 		json_knull(j, key);
 }
 
+static const char *const stalls[STALL_COUNT] = {
+	[STALL_CPU] = "cpu_stall_ms",
+	[STALL_MEMORY] = "memory_stall_ms",
+	[STALL_MEMORY_FULL] = "memory_full_stall_ms",
+	[STALL_IO] = "io_stall_ms",
+	[STALL_IO_FULL] = "io_full_stall_ms",
+};
+
+static void put_accounts(struct json *j, const struct accounts *a)
+{
+	put_count(j, "io_read_bytes", a->io_read, a->has_io);
+	put_count(j, "io_written_bytes", a->io_written, a->has_io);
+	put_ms(j, "throttled_ms", a->throttled_us, a->has_throttled);
+	put_count(j, "throttled_count", a->throttled_count, a->has_throttled);
+	for (size_t i = 0; i < STALL_COUNT; i++)
+		put_ms(j, stalls[i], a->stall_us[i], a->has_stall[i]);
+}
+
 static void put_usage(struct json *j, const struct nsbox_result *r)
 {
 	bool has_run = r->verdict != NSBOX_SKIPPED;
@@ -136,6 +154,7 @@ static void put_usage(struct json *j, const struct nsbox_result *r)
 	put_ms(j, "system_ms", r->usage.system_us, r->usage.has_cpu);
 	put_count(j, "memory_peak_bytes", r->usage.memory_peak, r->usage.has_memory_peak);
 	put_count(j, "pids_peak", r->usage.pids_peak, r->usage.has_pids_peak);
+	put_accounts(j, &r->usage.accounts);
 	json_end(j, '}');
 }
 

@@ -161,17 +161,34 @@ static void fill_cpu(struct nsbox_result *r, const struct evidence *e)
 	}
 }
 
-static void fill_usage(struct nsbox_result *r, const struct watch *w)
+/*
+ * Without memory.peak the samples of the launcher, or the largest process that init
+ * reaped when that is more. Where the kernel holds the limit and keeps no peak (before
+ * 5.19) nobody samples, and one process is not the box: then it is not known.
+ */
+static void fill_memory(struct nsbox_result *r, const struct watch *w)
 {
 	const struct evidence *e = &w->evidence;
 	uint64_t reaped = e->has_exit ? e->exit.max_rss_kib * 1024 : 0;
+	uint64_t seen = reaped > e->sampled_memory ? reaped : e->sampled_memory;
+
+	if (e->cgroup.has_memory_peak)
+		seen = e->cgroup.memory_peak;
+	else if (w->plan->enforced[ENF_MEMORY] == NSBOX_STRENGTH_KERNEL)
+		seen = 0;
+	r->usage.memory_peak = seen;
+	r->usage.has_memory_peak = seen != 0;
+}
+
+static void fill_usage(struct nsbox_result *r, const struct watch *w)
+{
+	const struct evidence *e = &w->evidence;
 
 	r->usage.wall_us = w->ended_us - w->started_us;
 	fill_cpu(r, e);
 	r->usage.has_cpu = e->cgroup.has_cpu || e->has_exit || e->has_rusage;
-	r->usage.memory_peak = e->cgroup.has_memory_peak ? e->cgroup.memory_peak
-			     : reaped > e->sampled_memory ? reaped : e->sampled_memory;
-	r->usage.has_memory_peak = r->usage.memory_peak != 0;
+	fill_memory(r, w);
+	r->usage.accounts = e->cgroup.accounts;
 	/* init is in the cgroup too, and is not the payload's. */
 	r->usage.pids_peak = e->cgroup.has_pids_peak && e->cgroup.pids_peak
 				     ? e->cgroup.pids_peak - 1 : e->sampled_pids;

@@ -205,7 +205,7 @@ static void check_refused_forks(struct watch *w, uint64_t now)
 {
 	struct cgroup_usage use = { 0 };
 
-	cgroup_read(&w->cgroup, &use);
+	cgroup_peek(&w->cgroup, &use);
 	if (!use.has_pids_events || use.pids_max_events == w->refused_forks) {
 		w->saturated_since_us = 0;
 		return;
@@ -228,7 +228,7 @@ static void take_sample(struct watch *w, uint64_t now)
 				    w->live.segments) < 0 ||
 	    !s.processes)
 		return;
-	cgroup_read(&w->cgroup, &use);
+	cgroup_peek(&w->cgroup, &use);
 	if (s.memory_bytes > e->sampled_memory)
 		e->sampled_memory = s.memory_bytes;
 	if (s.processes - 1 > e->sampled_pids) /* without init */

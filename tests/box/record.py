@@ -21,7 +21,12 @@ FIELDS = {
     "analysis": (dict, NULL),
 }
 USAGE = {"wall_ms": NUMBER, "user_ms": (*NUMBER, NULL), "system_ms": (*NUMBER, NULL),
-         "memory_peak_bytes": (int, NULL), "pids_peak": (int, NULL)}
+         "memory_peak_bytes": (int, NULL), "pids_peak": (int, NULL),
+         "io_read_bytes": (int, NULL), "io_written_bytes": (int, NULL),
+         "throttled_ms": (*NUMBER, NULL), "throttled_count": (int, NULL),
+         "cpu_stall_ms": (*NUMBER, NULL), "memory_stall_ms": (*NUMBER, NULL),
+         "memory_full_stall_ms": (*NUMBER, NULL), "io_stall_ms": (*NUMBER, NULL),
+         "io_full_stall_ms": (*NUMBER, NULL)}
 ENFORCED = ("memory", "cpu", "pids", "network", "filesystem", "syscalls", "time")
 ARTIFACT = {"path": str, "host_path": str, "size_bytes": int, "content_type": (str, NULL), "sha256": str}
 DENIAL = {"layer": str, "what": str, "rule": (str, NULL), "allow": (str, NULL)}

@@ -198,6 +198,71 @@ static void what_a_leaf_uses_now_is_read_exactly(void **state)
 	plain_dir_free(&f);
 }
 
+static void accounts_are_read_exactly_and_absent_ones_are_not_known(void **state)
+{
+	static const uint64_t want[STALL_COUNT] = { 11, 21, 22, 31, 32 };
+	struct cgroup c = { .fd = -1 };
+	struct cgroup_usage u;
+	struct plain_dir f;
+
+	(void)state;
+	plain_dir_new(&f);
+	c.fd = f.fd;
+	put(f.fd, "cpu.stat", "usage_usec 9\nuser_usec 5\nsystem_usec 4\n");
+	cgroup_read(&c, &u);
+	assert_true(u.has_cpu);
+	assert_false(u.accounts.has_throttled || u.accounts.has_io);
+	for (int i = 0; i < STALL_COUNT; i++)
+		assert_false(u.accounts.has_stall[i]);
+	put(f.fd, "cpu.stat", "user_usec 5\nsystem_usec 4\nnr_periods 8\nnr_throttled 3\n"
+	    "throttled_usec 1234\nnr_bursts 0\n");
+	put(f.fd, "io.stat", "8:0 rbytes=100 wbytes=20 rios=1 wios=1 dbytes=0 dios=0\n"
+	    "253:1 rbytes=1 wbytes=2 rios=1 wios=1 dbytes=0 dios=0\n");
+	put(f.fd, "cpu.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=11\n"
+	    "full avg10=0.00 avg60=0.00 avg300=0.00 total=12\n");
+	put(f.fd, "memory.pressure", "some avg10=9.99 avg60=0.00 avg300=0.00 total=21\n"
+	    "full avg10=0.00 avg60=0.00 avg300=0.00 total=22\n");
+	put(f.fd, "io.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=31\n"
+	    "full avg10=0.00 avg60=0.00 avg300=0.00 total=32\n");
+	cgroup_read(&c, &u);
+	assert_true(u.accounts.has_throttled && u.accounts.has_io);
+	assert_int_equal(u.accounts.throttled_us, 1234);
+	assert_int_equal(u.accounts.throttled_count, 3);
+	assert_int_equal(u.accounts.io_read, 101);
+	assert_int_equal(u.accounts.io_written, 22);
+	for (int i = 0; i < STALL_COUNT; i++) {
+		assert_true(u.accounts.has_stall[i]);
+		assert_int_equal(u.accounts.stall_us[i], want[i]);
+	}
+	put(f.fd, "io.stat", ""); /* no device was touched: a zero that was read */
+	put(f.fd, "memory.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=21\n");
+	put(f.fd, "io.pressure", "some avg10=0.00 total=x1\n");
+	cgroup_read(&c, &u);
+	assert_true(u.accounts.has_io);
+	assert_int_equal(u.accounts.io_read + u.accounts.io_written, 0);
+	assert_true(u.accounts.has_stall[STALL_MEMORY]);
+	assert_false(u.accounts.has_stall[STALL_MEMORY_FULL] || u.accounts.has_stall[STALL_IO]);
+	plain_dir_free(&f);
+}
+
+static void a_list_of_devices_too_long_to_read_is_not_added_up(void **state)
+{
+	char text[2 * CGROUP_TEXT], *at = text;
+	struct cgroup c = { .fd = -1 };
+	struct cgroup_usage u;
+	struct plain_dir f;
+
+	(void)state;
+	while (at < text + CGROUP_TEXT + 100)
+		at += sprintf(at, "8:0 rbytes=1 wbytes=1\n");
+	plain_dir_new(&f);
+	c.fd = f.fd;
+	put(f.fd, "io.stat", text);
+	cgroup_read(&c, &u);
+	assert_false(u.accounts.has_io);
+	plain_dir_free(&f);
+}
+
 static void without_a_place_making_is_refused_with_the_reason(void **state)
 {
 	struct cgroup_place place = { .fd = -1, .why = "it is Sunday" };
@@ -254,6 +319,8 @@ int main(void)
 		cmocka_unit_test(a_missing_file_is_an_error_that_names_key_and_file),
 		cmocka_unit_test(usage_is_read_exactly_and_absent_files_are_not_known),
 		cmocka_unit_test(what_a_leaf_uses_now_is_read_exactly),
+		cmocka_unit_test(accounts_are_read_exactly_and_absent_ones_are_not_known),
+		cmocka_unit_test(a_list_of_devices_too_long_to_read_is_not_added_up),
 		cmocka_unit_test(without_a_place_making_is_refused_with_the_reason),
 		cmocka_unit_test(no_swap_is_true_without_a_file_only_where_there_is_none),
 	};

@@ -193,6 +193,9 @@ static void every_field_of_a_full_record_is_there(void **state)
 	r->usage.has_cpu = r->usage.has_memory_peak = r->usage.has_pids_peak = true;
 	r->usage.memory_peak = 9437184;
 	r->usage.pids_peak = 1;
+	r->usage.accounts = (struct accounts){ .has_io = true, .io_read = 4096, .io_written = 8192,
+		.has_throttled = true, .throttled_us = 1500, .throttled_count = 2,
+		.has_stall = { true, true, true, true, true }, .stall_us = { 1000, 2000, 3000, 4000, 5000 } };
 	r->setup_us = 2900;
 	r->orphans_killed = true;
 	r->enforced[ENF_TIME] = NSBOX_STRENGTH_USERSPACE;
@@ -221,6 +224,15 @@ static void every_field_of_a_full_record_is_there(void **state)
 	assert_true(json_real_value(json_object_get(a, "system_ms")) == 2.0);
 	assert_int_equal(number(a, "memory_peak_bytes"), 9437184);
 	assert_int_equal(number(a, "pids_peak"), 1);
+	assert_int_equal(number(a, "io_read_bytes"), 4096);
+	assert_int_equal(number(a, "io_written_bytes"), 8192);
+	assert_true(json_real_value(json_object_get(a, "throttled_ms")) == 1.5);
+	assert_int_equal(number(a, "throttled_count"), 2);
+	assert_true(json_real_value(json_object_get(a, "cpu_stall_ms")) == 1.0);
+	assert_true(json_real_value(json_object_get(a, "memory_stall_ms")) == 2.0);
+	assert_true(json_real_value(json_object_get(a, "memory_full_stall_ms")) == 3.0);
+	assert_true(json_real_value(json_object_get(a, "io_stall_ms")) == 4.0);
+	assert_true(json_real_value(json_object_get(a, "io_full_stall_ms")) == 5.0);
 	a = json_object_get(root, "enforced");
 	assert_int_equal(json_object_size(a), ENF_COUNT);
 	assert_string_equal(word(a, "time"), "userspace");
@@ -241,6 +253,11 @@ static void every_field_of_a_full_record_is_there(void **state)
 static void what_is_not_known_is_null(void **state)
 {
 	struct nsbox_result *r = new_result();
+	static const char *const counts[] = {
+		"wall_ms", "user_ms", "system_ms", "memory_peak_bytes", "pids_peak",
+		"io_read_bytes", "io_written_bytes", "throttled_ms", "throttled_count", "cpu_stall_ms",
+		"memory_stall_ms", "memory_full_stall_ms", "io_stall_ms", "io_full_stall_ms",
+	};
 	json_t *root, *usage;
 
 	(void)state;
@@ -258,11 +275,9 @@ static void what_is_not_known_is_null(void **state)
 	is_null(root, "stdout_truncated");
 	assert_int_equal(number(root, "stderr_bytes"), 0);
 	usage = json_object_get(root, "usage");
-	is_null(usage, "wall_ms");
-	is_null(usage, "user_ms");
-	is_null(usage, "system_ms");
-	is_null(usage, "memory_peak_bytes");
-	is_null(usage, "pids_peak");
+	assert_int_equal(json_object_size(usage), ARRAY_SIZE(counts));
+	for (size_t i = 0; i < ARRAY_SIZE(counts); i++)
+		is_null(usage, counts[i]);
 	json_decref(root);
 	nsbox_result_free(r);
 }

@@ -88,7 +88,8 @@ static const struct row rows[] = {
 static void check(const struct row *row)
 {
 	struct policy p = { .limits = { .memory = 1 << 20, .pids = 9, .cpu_time = row->cpu_time } };
-	struct watch w = { .policy = &p, .evidence = row->evidence, .terminated = row->terminated,
+	struct assembly plan = { 0 };
+	struct watch w = { .policy = &p, .plan = &plan, .evidence = row->evidence, .terminated = row->terminated,
 			   .timeout_us = 2000000, .started_us = 5, .ended_us = 1005 };
 	struct nsbox_error err = NSBOX_ERROR_INIT;
 	struct nsbox_result *r = calloc(1, sizeof(*r));
@@ -111,15 +112,21 @@ static void every_kind_of_evidence_has_its_verdict(void **state)
 		check(&rows[i]);
 }
 
-static struct nsbox_result *usage_of(const struct evidence *e)
+static struct nsbox_result *usage_under(const struct evidence *e, enum nsbox_strength memory)
 {
 	static struct policy p;
-	struct watch w = { .policy = &p, .evidence = *e, .ended_us = 10 };
+	struct assembly plan = { .enforced = { [ENF_MEMORY] = memory } };
+	struct watch w = { .policy = &p, .plan = &plan, .evidence = *e, .ended_us = 10 };
 	struct nsbox_result *r = calloc(1, sizeof(*r));
 
 	assert_non_null(r);
 	assert_int_equal(verdict_fill(r, &w, NULL), 0);
 	return r;
+}
+
+static struct nsbox_result *usage_of(const struct evidence *e)
+{
+	return usage_under(e, NSBOX_STRENGTH_USERSPACE);
 }
 
 static void usage_comes_from_the_best_source_there_is(void **state)
@@ -161,11 +168,43 @@ static void what_nobody_measured_is_not_known(void **state)
 	nsbox_result_free(r);
 }
 
+/* One process is not the box: tmpfs, its other processes, the kernel's own part. */
+static void a_peak_that_neither_kernel_nor_samples_know_is_not_known(void **state)
+{
+	const struct evidence e = { .has_exit = true, .exit = { .max_rss_kib = 4 } };
+	struct nsbox_result *r = usage_under(&e, NSBOX_STRENGTH_KERNEL);
+
+	(void)state;
+	assert_false(r->usage.has_memory_peak);
+	nsbox_result_free(r);
+	r = usage_of(&e);
+	assert_int_equal(r->usage.memory_peak, 4096);
+	nsbox_result_free(r);
+}
+
+static void accounts_are_passed_on_with_what_is_not_known(void **state)
+{
+	const struct evidence e = { .killed = KILL_LOST, .cgroup.accounts = {
+		.has_io = true, .io_read = 5, .io_written = 6, .has_stall = { [STALL_IO] = true },
+		.stall_us = { [STALL_IO] = 7 } } };
+	struct nsbox_result *r = usage_of(&e);
+
+	(void)state;
+	assert_true(r->usage.accounts.has_io && r->usage.accounts.has_stall[STALL_IO]);
+	assert_int_equal(r->usage.accounts.io_read, 5);
+	assert_int_equal(r->usage.accounts.io_written, 6);
+	assert_int_equal(r->usage.accounts.stall_us[STALL_IO], 7);
+	assert_false(r->usage.accounts.has_throttled);
+	assert_false(r->usage.accounts.has_stall[STALL_CPU]);
+	nsbox_result_free(r);
+}
+
 /* The kernel adds what a dying PID 1's children used to nobody: samples must do. */
 static void cpu_time_of_a_killed_box_comes_from_its_samples(void **state)
 {
 	struct policy p = { .limits = { .memory = 1 << 20, .pids = 9 } };
-	struct watch w = { .policy = &p, .evidence = { .killed = KILL_TIMEOUT, .has_rusage = true,
+	struct assembly plan = { 0 };
+	struct watch w = { .policy = &p, .plan = &plan, .evidence = { .killed = KILL_TIMEOUT, .has_rusage = true,
 		.rusage_user_us = 100, .rusage_system_us = 900, .sampled_user_us = 700000,
 		.sampled_system_us = 200000 } };
 	struct nsbox_error err = NSBOX_ERROR_INIT;
@@ -183,6 +222,8 @@ static void cpu_time_of_a_killed_box_comes_from_its_samples(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_peak_that_neither_kernel_nor_samples_know_is_not_known),
+		cmocka_unit_test(accounts_are_passed_on_with_what_is_not_known),
 		cmocka_unit_test(cpu_time_of_a_killed_box_comes_from_its_samples),
 		cmocka_unit_test(every_kind_of_evidence_has_its_verdict),
 		cmocka_unit_test(usage_comes_from_the_best_source_there_is),
