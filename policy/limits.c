@@ -13,6 +13,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 
 #include "base/cleanup.h"
@@ -39,7 +40,7 @@ static uint64_t sum(uint64_t a, uint64_t b)
 }
 
 /* Down to whole pages: what is not a multiple reads back as another number. */
-static uint64_t in_pages(uint64_t bytes)
+uint64_t limits_in_pages(uint64_t bytes)
 {
 	return bytes - bytes % PAGE_UNIT;
 }
@@ -61,8 +62,12 @@ static int need(uint64_t value, const char *key, struct nsbox_error *err)
 
 static int need_limits(const struct policy *p, struct nsbox_error *err)
 {
-	int r = need(in_pages(p->limits.memory), "limits.memory", err);
+	int r = need(limits_in_pages(p->limits.memory), "limits.memory", err);
 
+	if (r == 0 && p->limits.memory_high && !limits_in_pages(p->limits.memory_high)) {
+		err_hint(err, "give 64K or more, or 0 for none");
+		r = err_set(err, NSBOX_E_POLICY, "limits.memory_high: too small for any program");
+	}
 	if (r == 0)
 		r = need(p->limits.pids, "limits.pids", err);
 	if (r == 0)
@@ -178,8 +183,37 @@ static int add_cpu(struct rows *rows, uint64_t milli, struct nsbox_error *err)
 	return 0;
 }
 
-int limits_compile_cgroup(struct cgroup_value *rows, size_t max,
-			  const struct policy *p, struct nsbox_error *err)
+static void add_memory(struct rows *rows, const struct policy *p)
+{
+	add_number(rows, "memory.max", limits_in_pages(p->limits.memory), "limits.memory");
+	add_number(rows, "memory.swap.max", limits_in_pages(p->limits.swap), "limits.swap");
+	if (p->limits.memory_high)
+		add_number(rows, "memory.high", limits_in_pages(p->limits.memory_high),
+			   "limits.memory_high");
+	/* One dead worker leaves a program that waits for ever: all of it or nothing,
+	 * unless somebody asked for the other. */
+	add_number(rows, "memory.oom.group", p->limits.oom == OOM_GROUP, "limits.oom");
+}
+
+/* bfq has a scale of its own, 1..1000 with the same middle: systemd's mapping. */
+static uint64_t bfq_weight(uint64_t weight)
+{
+	return weight <= 100 ? weight : 100 + (weight - 100) * 900 / 9900;
+}
+
+static void add_io(struct rows *rows, const struct policy *p, const char *file)
+{
+	struct cgroup_value *v = p->limits.io_weight ? add_row(rows, file, "limits.io_weight")
+						     : NULL;
+	bool is_bfq = file && strcmp(file, "io.bfq.weight") == 0;
+
+	if (v) /* "default": for every device that has no weight of its own here */
+		snprintf(v->value, sizeof(v->value), "default %" PRIu64,
+			 is_bfq ? bfq_weight(p->limits.io_weight) : p->limits.io_weight);
+}
+
+int limits_compile_cgroup(struct cgroup_value *rows, size_t max, const struct policy *p,
+			  const struct limits_have *have, struct nsbox_error *err)
 {
 	struct cgroup_value made[LIMITS_CGROUP_ROWS];
 	struct rows to = { made, 0, LIMITS_CGROUP_ROWS };
@@ -188,16 +222,16 @@ int limits_compile_cgroup(struct cgroup_value *rows, size_t max,
 	if (r == 0 && max < LIMITS_CGROUP_ROWS)
 		r = err_set(err, NSBOX_E_USAGE, "compile cgroup values: room for %zu of %d rows",
 			    max, LIMITS_CGROUP_ROWS);
-	if (r < 0)
-		return r;
 	/* First, so that a box that is moved in later cannot have made any. */
 	add_number(&to, "cgroup.max.descendants", 0, "limits.memory");
-	add_number(&to, "memory.max", in_pages(p->limits.memory), "limits.memory");
-	add_number(&to, "memory.swap.max", in_pages(p->limits.swap), "limits.swap");
-	/* One dead worker leaves a program that waits for ever: all of it or nothing. */
-	add_number(&to, "memory.oom.group", 1, "limits.memory");
-	add_number(&to, "pids.max", pids_with_init(p), "limits.pids");
-	r = add_cpu(&to, p->limits.cpus, err);
+	if (have->cgroup_memory)
+		add_memory(&to, p);
+	if (have->cgroup_pids)
+		add_number(&to, "pids.max", pids_with_init(p), "limits.pids");
+	if (r == 0 && have->cgroup_cpu)
+		r = add_cpu(&to, p->limits.cpus, err);
+	if (have->io_weight_file)
+		add_io(&to, p, have->io_weight_file);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < to.n; i++)

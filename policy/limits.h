@@ -10,6 +10,7 @@
 /* What the cgroup will enforce, so that rlimits do not do it a second time. */
 struct limits_have {
 	bool cgroup_memory, cgroup_pids, cgroup_cpu;
+	const char *io_weight_file; /* NULL: the leaves have none */
 };
 
 /* RLIMIT_CORE 0, NOFILE, FSIZE, CPU, MEMLOCK, MSGQUEUE, and the userspace fallback:
@@ -24,10 +25,14 @@ struct cgroup_value {
 	char value[64];		/* "67108864" */
 	const char *key;	/* the policy key it makes true */
 };
-#define LIMITS_CGROUP_ROWS 6
+#define LIMITS_CGROUP_ROWS 8
 
-/* Rows to write, in order. Returns how many (<= max), or a negative code. */
-int limits_compile_cgroup(struct cgroup_value *rows, size_t max,
-			  const struct policy *p, struct nsbox_error *err);
+/* What memory.max and its like keep of a number of bytes. */
+uint64_t limits_in_pages(uint64_t bytes);
+
+/* Rows to write, in order, for the controllers that the leaf has. Returns how many
+ * (<= max), or a negative code. */
+int limits_compile_cgroup(struct cgroup_value *rows, size_t max, const struct policy *p,
+			  const struct limits_have *have, struct nsbox_error *err);
 
 #endif

@@ -42,6 +42,8 @@ enum syscall_level {
 enum import_mode { IMPORT_TOPLEVEL, IMPORT_STRICT };
 enum collect_when { COLLECT_ON_SUCCESS, COLLECT_ALWAYS, COLLECT_NEVER };
 enum output_action { OUTPUT_TRUNCATE, OUTPUT_KILL };
+enum oom_action { OOM_GROUP, OOM_PROCESS };
+enum disk_action { DISK_DENY, DISK_KILL };
 enum floor { FLOOR_USERSPACE, FLOOR_KERNEL };
 
 struct nullable_list {
@@ -75,9 +77,14 @@ struct policy {
 		uint64_t timeout, grace, cpu_time;	/* µs; cpu_time 0: none */
 		uint64_t cpus;				/* thousandths; 0: no limit */
 		uint64_t memory, swap, disk, tmp, shm;	/* bytes */
+		uint64_t memory_high;			/* bytes; 0: none */
+		uint64_t inodes;			/* 0: by the size alone */
+		uint64_t io_weight;			/* 0: unset */
 		uint64_t pids, files, file_size;	/* file_size 0: no limit */
 		uint64_t stdout_bytes, stderr_bytes;
 		int output_action;			/* enum output_action */
+		int oom;				/* enum oom_action */
+		int disk_action;			/* enum disk_action */
 	} limits;
 	struct {
 		struct nullable_list allow;

@@ -27,6 +27,8 @@ static const char *const import_modes[] = { "toplevel", "strict", NULL };
 static const char *const collect_whens[] = { "success", "always", "never",
 					     NULL };
 static const char *const output_actions[] = { "truncate", "kill", NULL };
+static const char *const oom_actions[] = { "group", "process", NULL };
+static const char *const disk_actions[] = { "deny", "kill", NULL };
 static const char *const floors[] = { "userspace", "kernel", NULL };
 
 /*
@@ -190,6 +192,15 @@ const struct key policy_keys[] = {
 	  .preset = "0", .min = 0, .max = 64 * TIB, .value_name = "SIZE",
 	  .by = BY_CGROUP, .tighter = TIGHTER_LOWER,
 	  .help = "swap space in bytes, K, M, G (memory.swap.max, cgroup v2); 0: none" },
+	{ .name = "limits.memory_high", .type = KEY_SIZE,
+	  .field = AT(limits.memory_high), .preset = "0", .min = 0,
+	  .max = 64 * TIB, .value_name = "SIZE", .by = BY_CGROUP,
+	  .tighter = TIGHTER_LOWER, .zero_is_all = true,
+	  .help = "memory in bytes, K, M, G from which the box is slowed down and its memory reclaimed (memory.high, cgroup v2); 0: none" },
+	{ .name = "limits.oom", .type = KEY_CHOICE, .field = AT(limits.oom),
+	  .preset = "group", .choices = oom_actions, .value_name = "WHOM",
+	  .by = BY_CGROUP, .tighter = TIGHTER_FIRST,
+	  .help = "whom the kernel kills at limits.memory (memory.oom.group, cgroup v2): all of the box, or one process" },
 	/* A tmpfs of size 0 has no limit at all (tmpfs(5)), hence the minimum. */
 	{ .name = "limits.disk", .type = KEY_SIZE, .field = AT(limits.disk),
 	  .preset = "256M", .min = 64 * KIB, .max = 64 * TIB,
@@ -204,6 +215,19 @@ const struct key policy_keys[] = {
 	  .preset = "64M", .min = 64 * KIB, .max = 64 * TIB,
 	  .value_name = "SIZE", .by = BY_MOUNTS, .tighter = TIGHTER_LOWER,
 	  .help = "size of /dev/shm in bytes, K, M, G (tmpfs(5))" },
+	{ .name = "limits.inodes", .type = KEY_COUNT, .field = AT(limits.inodes),
+	  .preset = "0", .min = 0, .max = 1048576, .value_name = "N",
+	  .by = BY_MOUNTS, .tighter = TIGHTER_LOWER, .zero_is_all = true,
+	  .help = "files and folders at most in each of the work folder, /tmp, /dev/shm and fs.tmpfs; 0: one for each 4 KiB of its size, 1024 to 1048576" },
+	{ .name = "limits.disk_action", .type = KEY_CHOICE,
+	  .field = AT(limits.disk_action), .preset = "deny",
+	  .choices = disk_actions, .value_name = "ACTION",
+	  .by = BY_MOUNTS | BY_SUPERVISOR, .tighter = TIGHTER_LAST,
+	  .help = "when one of these is full: deny the write (ENOSPC), or kill the box once it is seen" },
+	{ .name = "limits.io_weight", .type = KEY_COUNT,
+	  .field = AT(limits.io_weight), .preset = "0", .min = 0, .max = 10000,
+	  .value_name = "N", .by = BY_CGROUP, .tighter = TIGHTER_FIXED,
+	  .help = "share of disk time against other groups, 1 to 10000, where others have 100 (io.weight, cgroup v2); 0: unset" },
 
 	/* --- limits: counts and output --- */
 	{ .name = "limits.pids", .type = KEY_COUNT, .field = AT(limits.pids),

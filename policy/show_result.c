@@ -110,6 +110,30 @@ static const struct field enforced[] = {
 	{ "disk", STRENGTH, "limits.disk, limits.tmp, limits.shm" },
 	{ "output", STRENGTH, "limits.stdout, limits.stderr" },
 	{ "landlock", STRENGTH, "the second wall behind the mounts" },
+	{ "io", STRENGTH, "limits.io_weight; none also when it is not set" },
+	{ 0 },
+};
+
+/* Numbers as they were in force: a null is a limit that did not hold or was not set. */
+static const struct field limits[] = {
+	{ "timeout_ms", MILLISECONDS, "limits.timeout, or the run's own" },
+	{ "cpu_time_ms", MILLISECONDS, "limits.cpu_time" },
+	{ "cpus", "\"type\":[\"number\",\"null\"],\"minimum\":0", "limits.cpus, cores" },
+	{ "memory_bytes", COUNT_OR_NULL, "limits.memory" },
+	{ "memory_high_bytes", COUNT_OR_NULL, "limits.memory_high" },
+	{ "swap_bytes", COUNT_OR_NULL, "limits.swap" },
+	{ "pids", COUNT_OR_NULL, "limits.pids" },
+	{ "files", COUNT_OR_NULL, "limits.files, or the caller's own where that is lower" },
+	{ "file_size_bytes", COUNT_OR_NULL, "limits.file_size" },
+	{ "disk_bytes", COUNT_OR_NULL, "limits.disk; null: the work folder is one of yours" },
+	{ "disk_inodes", COUNT_OR_NULL, "files and folders in it" },
+	{ "tmp_bytes", COUNT_OR_NULL, "limits.tmp" },
+	{ "tmp_inodes", COUNT_OR_NULL, "files and folders in /tmp" },
+	{ "shm_bytes", COUNT_OR_NULL, "limits.shm" },
+	{ "shm_inodes", COUNT_OR_NULL, "files and folders in /dev/shm" },
+	{ "io_weight", COUNT_OR_NULL, "limits.io_weight" },
+	{ "stdout_bytes", COUNT_OR_NULL, "limits.stdout; null: the program wrote to your descriptor, or to a terminal" },
+	{ "stderr_bytes", COUNT_OR_NULL, "limits.stderr" },
 	{ 0 },
 };
 
@@ -156,6 +180,7 @@ static const struct {
 	{ "skipped_artifacts", skipped, true },
 	{ "usage", usage, false },
 	{ "enforced", enforced, false },
+	{ "limits", limits, false },
 	{ "denials", denial, true },
 };
 

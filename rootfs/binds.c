@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "rootfs/parts.h"
 #include "rootfs/paths.h"
 
 static void bind_drop(struct bind *b)
@@ -393,6 +394,7 @@ int binds_collect(struct bind_list *out, const struct view_request *r, struct ns
 		return rc;
 	qsort(l.v, l.n, sizeof(*l.v), by_depth);
 	for (size_t i = 0; i < l.n; i++) {
+		l.v[i].inodes = tmpfs_inodes(l.v[i].bytes, r->policy->limits.inodes);
 		rc = check_nested(&l, i, err);
 		if (rc < 0)
 			return rc;

@@ -17,7 +17,7 @@ struct bind {
 	struct source source;	/* READ, WRITE, TREE */
 	char *dst;		/* absolute in the box, clean */
 	char *target;		/* LINK */
-	uint64_t bytes;		/* TMPFS */
+	uint64_t bytes, inodes;	/* TMPFS */
 	unsigned mode;		/* TMPFS */
 	bool is_optional;	/* TREE: of an interpreter that nobody asked for */
 	size_t order;		/* as given: ties keep it */

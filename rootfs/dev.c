@@ -100,8 +100,8 @@ int dev_build(struct plan_builder *b, const struct view_request *r, struct nsbox
 	PLAN_OP(b, .kind = OP_DEVPTS, .stage = r->stage, .fd = -1, .flags = OP_MAKE_DST,
 		.dst = "dev/pts");
 	PLAN_OP(b, .kind = OP_TMPFS, .stage = r->stage, .fd = -1, .n = shm,
-		.m = tmpfs_inodes(shm), .flags = OP_MAKE_DST | (uint64_t)01777 << 32,
-		.dst = "dev/shm");
+		.m = tmpfs_inodes(shm, r->policy->limits.inodes),
+		.flags = OP_MAKE_DST | (uint64_t)01777 << 32, .dst = "dev/shm");
 	PLAN_OP(b, .kind = OP_MQUEUE, .stage = r->stage, .fd = -1, .flags = OP_MAKE_DST,
 		.dst = "dev/mqueue");
 	PLAN_OP(b, .kind = OP_READONLY, .stage = r->stage, .fd = -1, .dst = "dev");

@@ -16,7 +16,8 @@ int proc_build(struct plan_builder *b, const struct view_request *r, struct nsbo
 /* What the caller should know about that rung; NULL: it is the usual one. */
 const char *proc_note(enum proc_rung rung);
 
-/* Inodes of a tmpfs of so many bytes: memory that its size does not count. */
-uint64_t tmpfs_inodes(uint64_t bytes);
+/* Inodes of a tmpfs of so many bytes (memory that its size does not count), and not more
+ * than @most; 0: no such bound. */
+uint64_t tmpfs_inodes(uint64_t bytes, uint64_t most);
 
 #endif

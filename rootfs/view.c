@@ -28,13 +28,15 @@ struct protected_names {
 enum { ROOT_BYTES = 4 << 20 }; /* of the root tmpfs, nsbox's own files not counted */
 
 /* Every inode costs about a kilobyte of kernel memory that `size=` does not count. */
-uint64_t tmpfs_inodes(uint64_t bytes)
+uint64_t tmpfs_inodes(uint64_t bytes, uint64_t most)
 {
 	uint64_t n = bytes / 4096;
 
 	if (n < 1024)
-		return 1024;
-	return n > 1 << 20 ? 1 << 20 : n;
+		n = 1024;
+	else if (n > 1 << 20)
+		n = 1 << 20;
+	return most && most < n ? most : n;
 }
 
 void view_free(struct view *v)
@@ -63,7 +65,7 @@ static void add_root(struct plan_builder *b, const struct view_request *r)
 		bytes += r->files[i].len + 4096;
 	PLAN_OP(b, .kind = OP_PRIVATE, .stage = r->stage, .fd = -1);
 	PLAN_OP(b, .kind = OP_ROOT, .stage = r->stage, .fd = -1, .n = bytes,
-		.m = tmpfs_inodes(bytes));
+		.m = tmpfs_inodes(bytes, 0));
 }
 
 /* /bin and friends as the host has them: a link into /usr, or a folder. */
@@ -155,7 +157,7 @@ static int add_bind(const struct source_sink *to, const struct bind *m, struct n
 		return 0;
 	case BIND_TMPFS:
 		PLAN_OP(to->b, .kind = OP_TMPFS, .stage = to->stage, .fd = -1, .n = m->bytes,
-			.m = tmpfs_inodes(m->bytes),
+			.m = m->inodes,
 			.flags = OP_MAKE_DST | (uint64_t)m->mode << 32, .dst = m->dst + 1);
 		return 0;
 	}

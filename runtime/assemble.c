@@ -1,8 +1,8 @@
 /*
  * assemble.c - decide before, act after: policy + host + request -> plan
  *
- * Must:    refuse what this host cannot enforce (D13: kernel, userspace, none) and say
- *          in enforced[] exactly what will be in force.
+ * Must:    refuse what this host cannot enforce, and say exactly what will be in force
+ *          (enforce.c).
  * Mustn't: start a process (interpreter discovery may, when its cache is cold).
  */
 #include "runtime/assemble.h"
@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "policy/landlock.h"
 #include "policy/limits.h"
+#include "runtime/enforce.h"
 #include "runtime/environ.h"
 #include "runtime/lang.h"
 #include "runtime/stage.h"
@@ -55,62 +56,6 @@ void host_find(struct host *h, struct nsbox_error *err, int *code)
 	cgroup_find(&h->place);
 	h->landlock_abi = landlock_abi();
 	h->cpus = online_cpus();
-}
-
-/* ------------------------------------------------------------ what is in force -- */
-
-static bool is_optional(const struct policy *p, const char *key)
-{
-	return p->enforce.degraded || strlist_has(&p->enforce.optional, key);
-}
-
-/* One limit that a cgroup controller would hold in the kernel, else the launcher. */
-static int limit_strength(const struct policy *p, const char *key, bool kernel, bool wanted,
-			  enum nsbox_strength *out, struct nsbox_error *err)
-{
-	*out = kernel ? NSBOX_STRENGTH_KERNEL : NSBOX_STRENGTH_USERSPACE;
-	if (!wanted) {
-		*out = NSBOX_STRENGTH_NONE;
-		return 0;
-	}
-	if (kernel || p->enforce.floor != FLOOR_KERNEL || is_optional(p, key))
-		return 0;
-	err_hint(err, "delegate the cgroup v2 controllers cpu, memory and pids to this user "
-		 "(nsbox doctor says how), or drop --require kernel");
-	return err_set(err, NSBOX_E_UNSUPPORTED,
-		       "%s would be enforced in userspace only: no cgroup v2 controller here", key);
-}
-
-/* A terminal that is passed on has no end: only an output limit that kills bounds it. */
-static enum nsbox_strength output_strength(const struct policy *p, const struct nsbox_run *run)
-{
-	bool is_passed_on = (run->flags & NSBOX_RUN_TTY) && run->out == NSBOX_IO_RELAY;
-
-	return is_passed_on && p->limits.output_action != OUTPUT_KILL ? NSBOX_STRENGTH_NONE
-								       : NSBOX_STRENGTH_USERSPACE;
-}
-
-static int decide_strengths(struct assembly *a, const struct host *h, const struct policy *p,
-			    struct nsbox_error *err)
-{
-	enum nsbox_strength *e = a->enforced;
-	bool no_cpu_limit = !p->limits.cpus || p->limits.cpus >= (uint64_t)h->cpus * 1000;
-	int r;
-
-	e[ENF_FILESYSTEM] = e[ENF_NETWORK] = e[ENF_SYSCALLS] = NSBOX_STRENGTH_KERNEL;
-	e[ENF_DISK] = NSBOX_STRENGTH_KERNEL; /* sized tmpfs */
-	e[ENF_TIME] = NSBOX_STRENGTH_USERSPACE;
-	e[ENF_LANDLOCK] = h->landlock_abi ? NSBOX_STRENGTH_KERNEL : NSBOX_STRENGTH_NONE;
-	r = limit_strength(p, "limits.memory", h->place.memory, p->limits.memory != 0,
-			   &e[ENF_MEMORY], err);
-	if (r >= 0)
-		r = limit_strength(p, "limits.pids", h->place.pids, p->limits.pids != 0,
-				   &e[ENF_PIDS], err);
-	/* As many cores as there are: nothing to hold back, the machine itself does. */
-	if (r >= 0)
-		r = limit_strength(p, "limits.cpus", h->place.cpu || no_cpu_limit,
-				   p->limits.cpus != 0, &e[ENF_CPU], err);
-	return r;
 }
 
 /* ------------------------------------------------------------------ the command -- */
@@ -267,7 +212,8 @@ static int plan_limits(struct assembly *a, struct parts *w, struct nsbox_error *
 	const struct cgroup_place *place = &w->host->place;
 	const struct limits_have have = { .cgroup_memory = place->memory,
 					  .cgroup_pids = place->pids,
-					  .cgroup_cpu = place->cpu };
+					  .cgroup_cpu = place->cpu,
+					  .io_weight_file = enforce_io_file(place) };
 	int r;
 
 	PLAN_OP(&w->builder, .kind = OP_UMASK, .stage = STAGE_limits, .n = 022);
@@ -278,9 +224,10 @@ static int plan_limits(struct assembly *a, struct parts *w, struct nsbox_error *
 		return r;
 	clip_rlimits(&w->builder);
 	a->cgroup_row_count = 0;
-	if (place->fd < 0 || !(place->memory || place->pids || place->cpu))
+	if (place->fd < 0 ||
+	    !(place->memory || place->pids || place->cpu || have.io_weight_file))
 		return 0;
-	r = limits_compile_cgroup(a->cgroup_rows, CGROUP_ROWS_MAX, w->policy, err);
+	r = limits_compile_cgroup(a->cgroup_rows, CGROUP_ROWS_MAX, w->policy, &have, err);
 	a->cgroup_row_count = r < 0 ? 0 : r;
 	return r < 0 ? r : 0;
 }
@@ -416,9 +363,8 @@ static int build_environment(struct assembly *a, const struct parts *w, struct n
 static int assemble_with(struct assembly *a, struct parts *w, struct nsbox_error *err)
 {
 	const struct nsbox_run *run = w->run;
-	int r = decide_strengths(a, w->host, w->policy, err);
+	int r = enforce_decide(a->enforced, w->host, w->policy, run, err);
 
-	a->enforced[ENF_OUTPUT] = output_strength(w->policy, run);
 	if (r >= 0)
 		r = interps_get(w->how->interps, run, err);
 	if (r >= 0)
@@ -430,6 +376,8 @@ static int assemble_with(struct assembly *a, struct parts *w, struct nsbox_error
 				  : command_argv(a, run, err);
 	if (r >= 0)
 		r = build_plan(a, w, err);
+	if (r >= 0)
+		enforce_limits(&a->limits, a, w->policy, run);
 	if (r >= 0)
 		r = build_environment(a, w, err);
 	return r;

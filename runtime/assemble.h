@@ -35,6 +35,7 @@ struct assembly {
 	struct cgroup_value cgroup_rows[CGROUP_ROWS_MAX];
 	int cgroup_row_count;
 	enum nsbox_strength enforced[ENF_COUNT];
+	struct in_force limits;
 	bool tty;
 };
 

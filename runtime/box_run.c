@@ -347,6 +347,7 @@ static int fill_common(struct nsbox_result *r, const struct nsbox_box *box,
 		       struct nsbox_error *err)
 {
 	memcpy(r->enforced, box->plan.enforced, sizeof(r->enforced));
+	r->limits = box->plan.limits;
 	r->tier = strdup("local");
 	r->working_directory = strdup(box->plan.view.workdir ? box->plan.view.workdir : "/");
 	r->setup_us = box->setup_us;

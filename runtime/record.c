@@ -60,6 +60,7 @@ static const char *const layers[ENF_COUNT] = {
 	[ENF_FILESYSTEM] = "filesystem", [ENF_SYSCALLS] = "syscalls",
 	[ENF_TIME] = "time",		 [ENF_DISK] = "disk",
 	[ENF_OUTPUT] = "output",	 [ENF_LANDLOCK] = "landlock",
+	[ENF_IO] = "io",
 };
 
 const char *enforced_name(enum enforced_layer l)

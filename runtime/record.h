@@ -14,11 +14,46 @@
 
 enum enforced_layer { /* one column of the record's "enforced" object each */
 	ENF_MEMORY, ENF_CPU, ENF_PIDS, ENF_NETWORK, ENF_FILESYSTEM, ENF_SYSCALLS,
-	ENF_TIME, ENF_DISK, ENF_OUTPUT, ENF_LANDLOCK, ENF_COUNT
+	ENF_TIME, ENF_DISK, ENF_OUTPUT, ENF_LANDLOCK, ENF_IO, ENF_COUNT
 };
 const char *enforced_name(enum enforced_layer l);
 /* "exited", ...; "?": no enum nsbox_verdict. */
 const char *verdict_name(int verdict);
+
+/*
+ * The limits that were in force, one field of the record's "limits" object each.
+ * X(name, key, kind): LIMIT_MS holds microseconds, LIMIT_SHARE thousandths.
+ */
+enum limit_kind { LIMIT_COUNT, LIMIT_MS, LIMIT_SHARE };
+#define LIMIT_FIELDS(X) \
+	X(TIMEOUT, "timeout_ms", LIMIT_MS) \
+	X(CPU_TIME, "cpu_time_ms", LIMIT_MS) \
+	X(CPUS, "cpus", LIMIT_SHARE) \
+	X(MEMORY, "memory_bytes", LIMIT_COUNT) \
+	X(MEMORY_HIGH, "memory_high_bytes", LIMIT_COUNT) \
+	X(SWAP, "swap_bytes", LIMIT_COUNT) \
+	X(PIDS, "pids", LIMIT_COUNT) \
+	X(FILES, "files", LIMIT_COUNT) \
+	X(FILE_SIZE, "file_size_bytes", LIMIT_COUNT) \
+	X(DISK, "disk_bytes", LIMIT_COUNT) \
+	X(DISK_INODES, "disk_inodes", LIMIT_COUNT) \
+	X(TMP, "tmp_bytes", LIMIT_COUNT) \
+	X(TMP_INODES, "tmp_inodes", LIMIT_COUNT) \
+	X(SHM, "shm_bytes", LIMIT_COUNT) \
+	X(SHM_INODES, "shm_inodes", LIMIT_COUNT) \
+	X(IO_WEIGHT, "io_weight", LIMIT_COUNT) \
+	X(STDOUT, "stdout_bytes", LIMIT_COUNT) \
+	X(STDERR, "stderr_bytes", LIMIT_COUNT)
+enum limit_field {
+#define X(name, key, kind) LIMIT_##name,
+	LIMIT_FIELDS(X)
+#undef X
+	LIMIT_FIELD_COUNT
+};
+struct in_force {
+	uint64_t v[LIMIT_FIELD_COUNT];
+	bool is_set[LIMIT_FIELD_COUNT]; /* false: no such limit held */
+};
 
 struct denial {
 	char *layer, *what, *rule, *allow; /* allow: the flag that would permit it */
@@ -53,6 +88,7 @@ struct nsbox_result {
 		struct accounts accounts;
 	} usage;
 	enum nsbox_strength enforced[ENF_COUNT];
+	struct in_force limits;
 	struct denial *denials;
 	size_t denial_count;
 	char *working_directory;

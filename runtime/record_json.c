@@ -171,6 +171,25 @@ static void put_enforced(struct json *j, const struct nsbox_result *r)
 	json_end(j, '}');
 }
 
+static void put_limits(struct json *j, const struct in_force *f)
+{
+	static const struct { const char *key; enum limit_kind kind; } fields[] = {
+#define X(name, text, what) [LIMIT_##name] = { text, what },
+		LIMIT_FIELDS(X)
+#undef X
+	};
+
+	json_key(j, "limits");
+	json_object(j);
+	for (size_t i = 0; i < LIMIT_FIELD_COUNT; i++) {
+		if (fields[i].kind == LIMIT_COUNT)
+			put_count(j, fields[i].key, f->v[i], f->is_set[i]);
+		else /* both are thousandths of what is printed */
+			put_ms(j, fields[i].key, f->v[i], f->is_set[i]);
+	}
+	json_end(j, '}');
+}
+
 static void put_denials(struct json *j, const struct nsbox_result *r)
 {
 	json_key(j, "denials");
@@ -218,6 +237,7 @@ static void put_record(struct json *j, const struct nsbox_result *r)
 	put_artifacts(j, &r->artifacts);
 	put_usage(j, r);
 	put_enforced(j, r);
+	put_limits(j, &r->limits);
 	put_denials(j, r);
 	json_kstr(j, "working_directory", r->working_directory);
 	json_key(j, "notes");

@@ -350,7 +350,7 @@ NSBOX_API const void *nsbox_result_stderr(const struct nsbox_result *r,
 
 /*
  * How strongly one layer was in force during the run: "memory", "cpu", "pids",
- * "network", "filesystem", "syscalls", "time", "disk", "output", "landlock".
+ * "network", "filesystem", "syscalls", "time", "disk", "output", "landlock", "io".
  * Nothing is reported that was not verified.
  */
 enum nsbox_strength {

@@ -17,7 +17,7 @@ FIELDS = {
     "success": bool, "reason": (str, NULL), "stdout": str, "stdout_encoding": str,
     "stdout_bytes": int, "stdout_truncated": bool, "stderr": str, "stderr_encoding": str,
     "stderr_bytes": int, "stderr_truncated": bool, "artifacts": list, "usage": dict,
-    "enforced": dict, "denials": list, "working_directory": str, "setup_ms": NUMBER,
+    "enforced": dict, "limits": dict, "denials": list, "working_directory": str, "setup_ms": NUMBER,
     "analysis": (dict, NULL),
 }
 USAGE = {"wall_ms": NUMBER, "user_ms": (*NUMBER, NULL), "system_ms": (*NUMBER, NULL),
@@ -27,7 +27,8 @@ USAGE = {"wall_ms": NUMBER, "user_ms": (*NUMBER, NULL), "system_ms": (*NUMBER, N
          "cpu_stall_ms": (*NUMBER, NULL), "memory_stall_ms": (*NUMBER, NULL),
          "memory_full_stall_ms": (*NUMBER, NULL), "io_stall_ms": (*NUMBER, NULL),
          "io_full_stall_ms": (*NUMBER, NULL)}
-ENFORCED = ("memory", "cpu", "pids", "network", "filesystem", "syscalls", "time")
+ENFORCED = ("memory", "cpu", "pids", "network", "filesystem", "syscalls", "time", "disk", "output",
+            "landlock", "io")
 ARTIFACT = {"path": str, "host_path": str, "size_bytes": int, "content_type": (str, NULL), "sha256": str}
 DENIAL = {"layer": str, "what": str, "rule": (str, NULL), "allow": (str, NULL)}
 
@@ -107,6 +108,38 @@ def layers_in_force(tap):
         tap.equal((ran.rc, ran.out), (0, b"ran\n"), "--require kernel runs where all is kernel", ran)
 
 
+def limits_in_force(tap):
+    ran = box(["-m", "300M", "--cpus", "0.5", "--cpu-time", "1.5", "--pids", "77", "--timeout", "2500ms",
+               "--set", "limits.files=99", "--set", "limits.file_size=3M", "--disk", "8M",
+               "--set", "limits.tmp=4M", "--set", "limits.shm=2M", "--set", "limits.inodes=1500",
+               "--output-limit", "64K"], "true")
+    got, enforced = ran["limits"], ran["enforced"]
+    want = {"memory_bytes": 300 << 20, "memory_high_bytes": None,
+            "swap_bytes": 0 if enforced["memory"] == "kernel" else None, "cpus": 0.5,
+            "cpu_time_ms": 1500, "pids": 77, "timeout_ms": 2500, "files": 99,
+            "file_size_bytes": 3 << 20, "disk_bytes": 8 << 20, "disk_inodes": 1500,
+            "tmp_bytes": 4 << 20, "tmp_inodes": 1024, "shm_bytes": 2 << 20, "shm_inodes": 1024,
+            "io_weight": None, "stdout_bytes": 65536, "stderr_bytes": 65536}
+    tap.equal(got, want, "limits are the numbers in force: K, M, fractions", ran)
+    ran = box(["--set", "limits.inodes=100"], "sh", "-c",
+              "i=0; while true > /tmp/$i; do i=$((i + 1)); done 2>/dev/null; ls /tmp | wc -l")
+    tap.equal(ran["stdout"].strip(), "99", "limits.inodes bounds files and folders, the root one of them",
+              ran)
+    for key, value in (("memory_high", "64M"), ("oom", "process"), ("io_weight", "50")):
+        ran = nsbox("run", "--json", "--set", f"limits.{key}={value}", "--", "true")
+        degraded = box(["--set", f"limits.{key}={value}", "--allow-degraded"], "true")
+        if ran.rc == 125:
+            tap.ok(json.loads(ran.out)["code"] == "unsupported" and f"limits.{key}".encode() in ran.out,
+                   f"limits.{key} that nobody can hold is refused by name", ran)
+            tap.equal(degraded["limits"].get(f"{key}_bytes", degraded["limits"].get(key)), None,
+                      f"limits.{key} left out is not claimed", degraded)
+        else:
+            layer = "io" if key == "io_weight" else "memory"
+            tap.equal((ran.rc, json.loads(ran.out)["enforced"][layer]), (0, "kernel"),
+                      f"limits.{key} is accepted only where the kernel holds it", ran)
+            tap.equal(degraded["enforced"][layer], "kernel", f"limits.{key} holds also then", degraded)
+
+
 def odd_text_stays_json(tap):
     text = 'quote " backslash \\ tab \t newline \n nul-free \u00fc \u20ac \U0001F600 \u2028 \x7f \x01'
     ran = box(["-i"], "cat", stdin=text.encode())
@@ -147,6 +180,6 @@ def nothing_survives_this_suite(tap):
 
 if __name__ == "__main__":
     become_reaper()
-    run_tests([every_ending_has_a_full_record, values_are_true, cpu_time_is_told, layers_in_force,
+    run_tests([every_ending_has_a_full_record, values_are_true, cpu_time_is_told, layers_in_force, limits_in_force,
                odd_text_stays_json, artifacts_are_typed, a_status_descriptor_gets_the_record,
                nothing_survives_this_suite])

@@ -13,6 +13,9 @@
 
 #define NO_ROW UINT64_MAX
 
+static const struct limits_have all = { .cgroup_memory = true, .cgroup_pids = true,
+					.cgroup_cpu = true };
+
 static struct policy usual(void)
 {
 	struct policy p = { 0 };
@@ -64,7 +67,7 @@ static void the_fixed_limits_are_in_every_box(void **state)
 		{ RLIMIT_NOFILE, 1024 },
 	};
 	struct policy p = usual();
-	owned_mem struct plan *plan = rlimits_of(&p, (struct limits_have){ true, true, true });
+	owned_mem struct plan *plan = rlimits_of(&p, all);
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -164,6 +167,7 @@ static void a_limit_that_leaves_no_room_is_an_error_that_names_the_key(void **st
 	static const struct { size_t field; uint64_t value; const char *key; } rows[] = {
 		{ offsetof(struct policy, limits.memory), 0, "limits.memory" },
 		{ offsetof(struct policy, limits.memory), 65535, "limits.memory" },
+		{ offsetof(struct policy, limits.memory_high), 65535, "limits.memory_high" },
 		{ offsetof(struct policy, limits.pids), 0, "limits.pids" },
 		{ offsetof(struct policy, limits.files), 0, "limits.files" },
 	};
@@ -178,7 +182,7 @@ static void a_limit_that_leaves_no_room_is_an_error_that_names_the_key(void **st
 
 		*(uint64_t *)((char *)&p + rows[i].field) = rows[i].value;
 		assert_int_equal(limits_compile_rlimits(&b, &p, &have, 7, &err), NSBOX_E_POLICY);
-		assert_int_equal(limits_compile_cgroup(v, LIMITS_CGROUP_ROWS, &p, &err2),
+		assert_int_equal(limits_compile_cgroup(v, LIMITS_CGROUP_ROWS, &p, &have, &err2),
 				 NSBOX_E_POLICY);
 		assert_non_null(strstr(err.message, rows[i].key));
 		assert_non_null(strstr(err2.message, rows[i].key));
@@ -202,20 +206,85 @@ static void every_cgroup_limit_has_a_row_and_a_key(void **state)
 		{ "cgroup.max.descendants", "0", "limits.memory" },
 		{ "memory.max", "536870912", "limits.memory" },
 		{ "memory.swap.max", "0", "limits.swap" },
-		{ "memory.oom.group", "1", "limits.memory" },
+		{ "memory.oom.group", "1", "limits.oom" },
 		{ "pids.max", "129", "limits.pids" },
 		{ "cpu.max", "100000 100000", "limits.cpus" },
 	};
-	struct cgroup_value v[8];
+	struct cgroup_value v[LIMITS_CGROUP_ROWS];
 	struct policy p = usual();
 
 	(void)state;
-	assert_int_equal(limits_compile_cgroup(v, 8, &p, NULL), ARRAY_SIZE(want));
+	assert_int_equal(limits_compile_cgroup(v, LIMITS_CGROUP_ROWS, &p, &all, NULL), ARRAY_SIZE(want));
 	for (size_t i = 0; i < ARRAY_SIZE(want); i++) {
 		assert_string_equal(v[i].file, want[i][0]);
 		assert_string_equal(v[i].value, want[i][1]);
 		assert_string_equal(v[i].key, want[i][2]);
 	}
+}
+
+static void what_is_asked_for_beyond_the_usual_has_its_row(void **state)
+{
+	struct limits_have have = all;
+	struct cgroup_value v[LIMITS_CGROUP_ROWS];
+	struct policy p = usual();
+	int n;
+
+	(void)state;
+	p.limits.memory_high = (48u << 20) + 5;
+	p.limits.oom = OOM_PROCESS;
+	p.limits.io_weight = 40;
+	n = limits_compile_cgroup(v, LIMITS_CGROUP_ROWS, &p, &have, NULL);
+	assert_string_equal(value_of(v, n, "memory.high"), "50331648");
+	assert_string_equal(value_of(v, n, "memory.oom.group"), "0");
+	assert_null(value_of(v, n, "io.weight"));
+	have.io_weight_file = "io.weight";
+	n = limits_compile_cgroup(v, LIMITS_CGROUP_ROWS, &p, &have, NULL);
+	assert_int_equal(n, LIMITS_CGROUP_ROWS);
+	assert_string_equal(value_of(v, n, "io.weight"), "default 40");
+	p.limits.io_weight = 0;
+	n = limits_compile_cgroup(v, LIMITS_CGROUP_ROWS, &p, &have, NULL);
+	assert_null(value_of(v, n, "io.weight"));
+}
+
+/* bfq takes 1 to 1000 and has the same middle. */
+static void a_weight_keeps_its_meaning_on_the_scale_of_bfq(void **state)
+{
+	static const struct { uint64_t weight; const char *want; } rows[] = {
+		{ 1, "default 1" }, { 100, "default 100" }, { 101, "default 100" },
+		{ 5050, "default 550" }, { 10000, "default 1000" },
+	};
+	const struct limits_have have = { .io_weight_file = "io.bfq.weight" };
+	struct cgroup_value v[LIMITS_CGROUP_ROWS];
+	struct policy p = usual();
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		int n;
+
+		p.limits.io_weight = rows[i].weight;
+		n = limits_compile_cgroup(v, LIMITS_CGROUP_ROWS, &p, &have, NULL);
+		assert_string_equal(value_of(v, n, "io.bfq.weight"), rows[i].want);
+	}
+}
+
+/* Else the kernel's ENOENT for one would refuse a run that the others allow. */
+static void a_controller_that_is_not_there_gets_no_row(void **state)
+{
+	static const char *const memory[] = { "memory.max", "memory.swap.max", "memory.oom.group" };
+	struct cgroup_value v[LIMITS_CGROUP_ROWS];
+	struct policy p = usual();
+	int n = limits_compile_cgroup(v, LIMITS_CGROUP_ROWS, &p,
+				      &(struct limits_have){ .cgroup_memory = true }, NULL);
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(memory); i++)
+		assert_non_null(value_of(v, n, memory[i]));
+	assert_int_equal(n, ARRAY_SIZE(memory) + 1);
+	n = limits_compile_cgroup(v, LIMITS_CGROUP_ROWS, &p,
+				  &(struct limits_have){ .cgroup_pids = true }, NULL);
+	assert_int_equal(n, 2);
+	assert_string_equal(value_of(v, n, "pids.max"), "129");
+	assert_string_equal(v[0].file, "cgroup.max.descendants");
 }
 
 static void cpu_quota_stays_above_what_the_kernel_refuses(void **state)
@@ -233,11 +302,11 @@ static void cpu_quota_stays_above_what_the_kernel_refuses(void **state)
 		int n;
 
 		p.limits.cpus = rows[i].milli;
-		n = limits_compile_cgroup(v, LIMITS_CGROUP_ROWS, &p, NULL);
+		n = limits_compile_cgroup(v, LIMITS_CGROUP_ROWS, &p, &all, NULL);
 		assert_string_equal(value_of(v, n, "cpu.max"), rows[i].want);
 	}
 	p.limits.cpus = UINT64_MAX;
-	assert_int_equal(limits_compile_cgroup(v, LIMITS_CGROUP_ROWS, &p, &err), NSBOX_E_POLICY);
+	assert_int_equal(limits_compile_cgroup(v, LIMITS_CGROUP_ROWS, &p, &all, &err), NSBOX_E_POLICY);
 }
 
 static void values_are_ones_that_the_kernel_gives_back_unchanged(void **state)
@@ -250,7 +319,7 @@ static void values_are_ones_that_the_kernel_gives_back_unchanged(void **state)
 	p.limits.memory = (64u << 20) + 4097;
 	p.limits.swap = 5000;
 	p.limits.pids = UINT64_MAX;
-	n = limits_compile_cgroup(v, LIMITS_CGROUP_ROWS, &p, NULL);
+	n = limits_compile_cgroup(v, LIMITS_CGROUP_ROWS, &p, &all, NULL);
 	assert_string_equal(value_of(v, n, "memory.max"), "67108864");
 	assert_string_equal(value_of(v, n, "memory.swap.max"), "0");
 	assert_string_equal(value_of(v, n, "pids.max"), "4194304");
@@ -263,7 +332,7 @@ static void too_little_room_is_an_error_and_writes_nothing(void **state)
 	struct policy p = usual();
 
 	(void)state;
-	assert_int_equal(limits_compile_cgroup(v, LIMITS_CGROUP_ROWS - 1, &p, &err),
+	assert_int_equal(limits_compile_cgroup(v, LIMITS_CGROUP_ROWS - 1, &p, &all, &err),
 			 NSBOX_E_USAGE);
 	assert_string_equal(v[0].file, "untouched");
 }
@@ -279,6 +348,9 @@ int main(void)
 		cmocka_unit_test(file_size_is_limited_only_when_asked),
 		cmocka_unit_test(a_limit_that_leaves_no_room_is_an_error_that_names_the_key),
 		cmocka_unit_test(every_cgroup_limit_has_a_row_and_a_key),
+		cmocka_unit_test(what_is_asked_for_beyond_the_usual_has_its_row),
+		cmocka_unit_test(a_weight_keeps_its_meaning_on_the_scale_of_bfq),
+		cmocka_unit_test(a_controller_that_is_not_there_gets_no_row),
 		cmocka_unit_test(cpu_quota_stays_above_what_the_kernel_refuses),
 		cmocka_unit_test(values_are_ones_that_the_kernel_gives_back_unchanged),
 		cmocka_unit_test(too_little_room_is_an_error_and_writes_nothing),

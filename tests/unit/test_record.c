@@ -198,6 +198,11 @@ static void every_field_of_a_full_record_is_there(void **state)
 		.has_stall = { true, true, true, true, true }, .stall_us = { 1000, 2000, 3000, 4000, 5000 } };
 	r->setup_us = 2900;
 	r->orphans_killed = true;
+	r->limits.v[LIMIT_TIMEOUT] = 1500000;
+	r->limits.v[LIMIT_CPUS] = 250;
+	r->limits.v[LIMIT_MEMORY] = 65536;
+	r->limits.is_set[LIMIT_TIMEOUT] = r->limits.is_set[LIMIT_CPUS] =
+		r->limits.is_set[LIMIT_MEMORY] = true;
 	r->enforced[ENF_TIME] = NSBOX_STRENGTH_USERSPACE;
 	r->enforced[ENF_NETWORK] = NSBOX_STRENGTH_KERNEL;
 	assert_int_equal(result_add_denial(r, "egress", "connect example.org:443",
@@ -238,6 +243,12 @@ static void every_field_of_a_full_record_is_there(void **state)
 	assert_string_equal(word(a, "time"), "userspace");
 	assert_string_equal(word(a, "network"), "kernel");
 	assert_string_equal(word(a, "memory"), "none");
+	a = json_object_get(root, "limits");
+	assert_int_equal(json_object_size(a), LIMIT_FIELD_COUNT);
+	assert_true(json_real_value(json_object_get(a, "timeout_ms")) == 1500.0);
+	assert_true(json_real_value(json_object_get(a, "cpus")) == 0.25);
+	assert_int_equal(number(a, "memory_bytes"), 65536);
+	is_null(a, "swap_bytes");
 	a = json_object_get(root, "denials");
 	assert_int_equal(json_array_size(a), 2);
 	assert_string_equal(word(json_array_get(a, 0), "allow"), "--net filtered");
