@@ -54,6 +54,7 @@
 	X(LANDLOCK_PATH, "allow access n beneath src (absolute, in the box)") \
 	X(SECCOMP,   "load the BPF program in blob; flags: SECCOMP_FILTER_FLAG_*") \
 	X(SEND_DIR,  "pass an O_PATH descriptor of src to the parent, tag n") \
+	X(SEND_TREES, "pass O_PATH descriptors of the n folders in blob to the parent at once, tag m") \
 	X(SEND_FILE, "pass a descriptor of src, open for reading, to the parent, tag n") \
 	X(PTY,       "make a pty of the box's devpts (n rows, m columns) for 0, 1, 2; pass its master") \
 	X(FDS,       "0, 1, 2 as given; 3 the handshake, 4 init; everything else closed")

@@ -14,6 +14,7 @@
 #include "runtime/environ.h"
 #include "runtime/lang.h"
 #include "runtime/stage.h"
+#include "runtime/trees.h"
 #include "runtime/wire.h"
 
 #include <errno.h>
@@ -183,6 +184,7 @@ static int plan_mounts(struct assembly *a, struct parts *w, struct nsbox_error *
 
 static void plan_after_pivot(struct plan_builder *b, const struct nsbox_run *run)
 {
+	trees_plan(b, STAGE_mounts);
 	if (run->artifacts_dir)
 		PLAN_OP(b, .kind = OP_SEND_DIR, .stage = STAGE_mounts, .src = "/workspace",
 			.n = WIRE_TAG_WORK);

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "rootfs/protect.h"
+#include "runtime/denials.h"
 #include "runtime/hints.h"
 #include "runtime/record.h"
 #include "runtime/stage.h"
@@ -37,8 +38,7 @@ static struct watch *watch_new(const struct nsbox_box *box, struct nsbox_error *
 	w->policy = &box->policy;
 	w->plan = &box->plan;
 	w->cgroup.fd = -1;
-	w->live = (struct live){ .pid = -1, .pidfd = -1, .sock = -1, .work_fd = -1, .pty = -1,
-				.segments = -1 };
+	w->live = (struct live)LIVE_INIT;
 	pthread_mutex_init(&w->lock, NULL);
 	w->epoll = epoll_create1(EPOLL_CLOEXEC);
 	w->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -386,9 +386,12 @@ static int result_of_run(struct nsbox_box *box, struct nsbox_result **out,
 	if (!r)
 		return err_nomem(err);
 	cgroup_read(&w->cgroup, &w->evidence.cgroup);
+	(void)trees_look(&w->trees, w->live.trees);
 	code = fill_common(r, box, err);
 	if (code >= 0)
 		code = verdict_fill(r, w, err);
+	if (code >= 0 && denials_fill(r, w) < 0)
+		code = err_nomem(err);
 	if (code >= 0)
 		code = fill_streams(r, w, err);
 	if (code >= 0)

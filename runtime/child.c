@@ -35,23 +35,32 @@ typedef long (*runner)(struct child_args *a, const struct op *op);
 
 /* -------------------------------------------------------------- descriptors -- */
 
-static long send_fd(const struct child_args *a, int fd, int tag)
+static long send_fds(const struct child_args *a, const struct wire_msg *msg, const int *fds,
+		     size_t count)
 {
-	struct wire_msg msg = { .magic = WIRE_MAGIC, .type = WIRE_FD,
-				.stage = (uint16_t)a->stage, .op = -1, .value = tag };
-	struct iovec iov = { &msg, sizeof(msg) };
+	struct iovec iov = { (void *)msg, sizeof(*msg) };
 	union {
 		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control = { .head = { .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET,
-				.cmsg_type = SCM_RIGHTS } };
+		char room[CMSG_SPACE(WIRE_FDS_MAX * sizeof(int))];
+	} control = { .head = { .cmsg_len = CMSG_LEN(count * sizeof(int)),
+				.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS } };
 	struct msghdr head = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
-			       .msg_controllen = sizeof(control.room) };
+			       .msg_controllen = CMSG_SPACE(count * sizeof(int)) };
+	int *to = (int *)CMSG_DATA(&control.head);
 	long r;
 
-	*(int *)CMSG_DATA(&control.head) = fd;
+	for (size_t i = 0; i < count; i++)
+		to[i] = fds[i];
 	r = sys(sendmsg, a->sock, &head, MSG_NOSIGNAL);
 	return r < 0 ? r : 0;
+}
+
+static long send_fd(const struct child_args *a, int fd, int tag)
+{
+	const struct wire_msg msg = { .magic = WIRE_MAGIC, .type = WIRE_FD,
+				      .stage = (uint16_t)a->stage, .op = -1, .value = tag };
+
+	return send_fds(a, &msg, &fd, 1);
 }
 
 long do_send_dir(struct child_args *a, const struct op *op)
@@ -63,6 +72,32 @@ long do_send_dir(struct child_args *a, const struct op *op)
 		return fd;
 	r = send_fd(a, (int)fd, (int)op->n);
 	close_fd((int)fd);
+	return r;
+}
+
+/* One that cannot be opened (a mask lies over it) is left out: its bit says so. */
+long do_send_trees(struct child_args *a, const struct op *op)
+{
+	struct wire_msg msg = { .magic = WIRE_MAGIC, .type = WIRE_FD,
+				.stage = (uint16_t)a->stage, .op = 0, .value = (int32_t)op->m };
+	const char *path = (const char *)a->plan + op->blob;
+	int fds[WIRE_FDS_MAX];
+	size_t n = 0;
+	long r = 0;
+
+	for (unsigned i = 0; i < op->n && i < WIRE_FDS_MAX; i++) {
+		long fd = sys(openat, AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+
+		path += length(path) + 1;
+		if (fd < 0)
+			continue;
+		msg.op |= 1 << i;
+		fds[n++] = (int)fd;
+	}
+	if (n)
+		r = send_fds(a, &msg, fds, n);
+	while (n)
+		close_fd(fds[--n]);
 	return r;
 }
 
@@ -151,7 +186,8 @@ static const runner runners[OP_COUNT] = {
 	[OP_RLIMIT] = do_rlimit,     [OP_NICE] = do_nice,	  [OP_DROPCAPS] = do_dropcaps,
 	[OP_NNP] = do_nnp,		  [OP_LANDLOCK] = do_landlock,
 	[OP_LANDLOCK_PATH] = do_landlock_path,			  [OP_SECCOMP] = do_seccomp,
-	[OP_SEND_DIR] = do_send_dir, [OP_SEND_FILE] = do_send_file,
+	[OP_SEND_DIR] = do_send_dir, [OP_SEND_TREES] = do_send_trees,
+	[OP_SEND_FILE] = do_send_file,
 	[OP_PTY] = do_pty,	     [OP_FDS] = do_fds,
 };
 

@@ -38,6 +38,7 @@ long do_landlock(struct child_args *a, const struct op *op);
 long do_landlock_path(struct child_args *a, const struct op *op);
 long do_seccomp(struct child_args *a, const struct op *op);
 long do_send_dir(struct child_args *a, const struct op *op);
+long do_send_trees(struct child_args *a, const struct op *op);
 long do_send_file(struct child_args *a, const struct op *op);
 long do_pty(struct child_args *a, const struct op *op);
 long do_fds(struct child_args *a, const struct op *op);

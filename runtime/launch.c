@@ -207,24 +207,35 @@ struct packet {
 	struct wire_msg head;
 	char rest[sizeof(struct wire_exit)];
 	ssize_t len;
-	int fd;	/* received with it, or -1 */
+	int fds[WIRE_FDS_MAX];	/* received with it */
+	size_t fd_count;
 };
+
+static void take_fds(struct packet *p, struct msghdr *msg)
+{
+	struct cmsghdr *c = CMSG_FIRSTHDR(msg);
+
+	p->fd_count = 0;
+	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+		return;
+	p->fd_count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+	memcpy(p->fds, CMSG_DATA(c), p->fd_count * sizeof(int));
+}
 
 /* One packet, or a failure: EOF, a wrong magic and a deadline all are. */
 static int receive(int sock, int deadline_ms, struct packet *p, struct nsbox_error *err)
 {
 	union {
 		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
+		char room[CMSG_SPACE(WIRE_FDS_MAX * sizeof(int))];
 	} control;
 	struct iovec iov[2] = { { &p->head, sizeof(p->head) }, { p->rest, sizeof(p->rest) } };
 	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2, .msg_control = &control,
 			      .msg_controllen = sizeof(control.room) };
 	struct pollfd pfd = { .fd = sock, .events = POLLIN };
-	struct cmsghdr *c;
 	int ready;
 
-	p->fd = -1;
+	p->fd_count = 0;
 	do {
 		ready = poll(&pfd, 1, deadline_ms);
 	} while (ready < 0 && errno == EINTR);
@@ -240,24 +251,40 @@ static int receive(int sock, int deadline_ms, struct packet *p, struct nsbox_err
 		return err_sys(err, "hear from the child");
 	if (p->len < (ssize_t)sizeof(p->head) || p->head.magic != WIRE_MAGIC)
 		return err_set(err, NSBOX_E_SETUP, "the child died without a word");
-	c = CMSG_FIRSTHDR(&msg);
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-	    c->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(&p->fd, CMSG_DATA(c), sizeof(int));
+	take_fds(p, &msg);
 	return 0;
 }
 
-static void keep_fd(struct live *l, const struct packet *p)
+/* The bits of op say which trees they are, in order. */
+static size_t keep_trees(struct live *l, const struct packet *p)
+{
+	size_t n = 0;
+
+	for (unsigned i = 0; i < TREES_MAX && n < p->fd_count; i++)
+		if ((uint32_t)p->head.op & 1u << i && l->trees[i] < 0)
+			l->trees[i] = p->fds[n++];
+	return n;
+}
+
+static size_t keep_one(struct live *l, const struct packet *p)
 {
 	int *slot = p->head.value == WIRE_TAG_WORK ? &l->work_fd
 		  : p->head.value == WIRE_TAG_PTY      ? &l->pty
 		  : p->head.value == WIRE_TAG_SEGMENTS ? &l->segments
 						       : NULL;
 
-	if (slot && *slot < 0)
-		*slot = p->fd;
-	else if (p->fd >= 0)
-		close(p->fd);
+	if (!slot || *slot >= 0 || !p->fd_count)
+		return 0;
+	*slot = p->fds[0];
+	return 1;
+}
+
+static void keep_fds(struct live *l, const struct packet *p)
+{
+	size_t kept = p->head.value == WIRE_TAG_TREES ? keep_trees(l, p) : keep_one(l, p);
+
+	for (size_t i = kept; i < p->fd_count; i++)
+		close(p->fds[i]);
 }
 
 static int setup_failed(const struct launch_request *r, const struct packet *p, int *failed_op,
@@ -281,7 +308,7 @@ static int await_running(const struct launch_request *r, struct live *l, int *fa
 			return code;
 		switch (p.head.type) {
 		case WIRE_FD:
-			keep_fd(l, &p);
+			keep_fds(l, &p);
 			continue;
 		case WIRE_RUNNING:
 			if (p.head.stage == STAGE_exec)
@@ -400,8 +427,7 @@ int launch(struct live *out, const struct launch_request *r, int *failed_op,
 		.args = { .plan = r->plan, .in = r->in, .out = r->out, .err = r->err,
 			  .init_fd = r->init_fd, .argv = r->argv, .env = r->env,
 			  .stage = STAGE_clone, .root_fd = -1 },
-		.live = { .pid = -1, .pidfd = -1, .sock = -1, .work_fd = -1, .pty = -1,
-			  .segments = -1 },
+		.live = LIVE_INIT,
 	};
 	int pair[2], code;
 	char *stack;
@@ -465,5 +491,10 @@ void live_close(struct live *l)
 		if (*fds[i] >= 0)
 			close(*fds[i]);
 		*fds[i] = -1;
+	}
+	for (size_t i = 0; i < TREES_MAX; i++) {
+		if (l->trees[i] >= 0)
+			close(l->trees[i]);
+		l->trees[i] = -1;
 	}
 }

@@ -24,8 +24,21 @@ static const struct kill_row {
 	[KILL_PIDS] = { NSBOX_PIDS_LIMIT, SIGKILL, "pids" },
 	[KILL_OUTPUT] = { NSBOX_OUTPUT_LIMIT, SIGKILL, "output" },
 	[KILL_CALLER] = { NSBOX_SIGNALED, SIGKILL, "killed" },
+	[KILL_DISK] = { NSBOX_DISK_LIMIT, SIGKILL, "disk" },
 	[KILL_LOST] = { NSBOX_SIGNALED, SIGKILL, "lost" },
 };
+
+static void explain_disk(struct buf *b, const struct watch *w)
+{
+	const struct tree *t = &w->trees.v[w->evidence.kill_value % TREES_MAX];
+	char size[32];
+
+	if (t->was_full)
+		buf_fmt(b, "filled the %s of /%s", num_size_text(t->bytes, size), t->path);
+	else
+		buf_fmt(b, "made the %llu files and folders that /%s can have",
+			(unsigned long long)t->inodes, t->path);
+}
 
 static void explain_kill(struct buf *b, const struct watch *w)
 {
@@ -51,6 +64,9 @@ static void explain_kill(struct buf *b, const struct watch *w)
 		break;
 	case KILL_OUTPUT:
 		buf_str(b, "wrote more than the output limit");
+		break;
+	case KILL_DISK:
+		explain_disk(b, w);
 		break;
 	case KILL_CALLER:
 		buf_str(b, "by the caller");

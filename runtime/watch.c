@@ -243,9 +243,24 @@ static void take_sample(struct watch *w, uint64_t now)
 	check_pids(w, s.threads - 1, now);
 }
 
+static void check_trees(struct watch *w)
+{
+	int full = trees_look(&w->trees, w->live.trees);
+
+	if (full >= 0 && w->policy->limits.disk_action == DISK_KILL)
+		watch_kill(w, KILL_DISK, (uint64_t)full);
+}
+
+static bool needs_trees(const struct watch *w)
+{
+	return w->trees.count != 0;
+}
+
 static uint64_t sample_interval(const struct watch *w)
 {
-	return needs_samples(w) ? SAMPLE_US : EVENTS_US;
+	bool is_soon = needs_samples(w) || w->policy->limits.disk_action == DISK_KILL;
+
+	return is_soon ? SAMPLE_US : EVENTS_US;
 }
 
 static void maybe_sample(struct watch *w, uint64_t now)
@@ -262,6 +277,7 @@ static void maybe_sample(struct watch *w, uint64_t now)
 		take_sample(w, now);
 	if (needs_events(w))
 		check_refused_forks(w, now);
+	check_trees(w);
 	cost = now_us() - now;
 	pause = cost * SAMPLE_SHARE;
 	if (pause < sample_interval(w))
@@ -424,7 +440,8 @@ int watch_begin(struct watch *w, uint64_t timeout_us, struct nsbox_error *err)
 	w->started_us = now_us();
 	w->timeout_us = timeout_us;
 	w->deadline_us = w->started_us + timeout_us;
-	if (needs_samples(w) || needs_events(w))
+	trees_init(&w->trees, w->plan->plan);
+	if (needs_samples(w) || needs_events(w) || needs_trees(w))
 		w->next_sample_us = w->started_us + sample_interval(w);
 	if (add_source(w, w->timer, &w->timer) < 0 ||
 	    add_source(w, w->live.sock, &w->live.sock) < 0 ||

@@ -19,14 +19,15 @@
 
 enum kill_reason { /* why the launcher killed the box; the first one wins */
 	KILL_NONE, KILL_TIMEOUT, KILL_CPU, KILL_MEMORY, KILL_PIDS, KILL_OUTPUT, KILL_CALLER,
-	KILL_LOST
+	KILL_LOST, KILL_DISK
 };
 
 struct evidence { /* what is known about how the run ended */
 	enum kill_reason killed;
 	bool has_exit, reaped, has_rusage;
 	struct wire_exit exit;
-	uint64_t kill_value;	/* bytes, processes or µs that broke the limit */
+	uint64_t kill_value;	/* bytes, processes or µs that broke the limit; of KILL_DISK
+				   the index of the tree */
 	uint64_t sampled_memory, sampled_pids; /* peaks; 0: never sampled */
 	uint64_t rusage_user_us, rusage_system_us;
 	uint64_t sampled_user_us, sampled_system_us; /* the most that was seen */
@@ -38,6 +39,7 @@ struct watch {
 	const struct assembly *plan;
 	struct live live;
 	struct cgroup cgroup;
+	struct trees trees;
 	struct capture out, err;
 	struct pump pumps[3];	/* in, out, err; with a pty: in, out */
 	bool pump_used[3];

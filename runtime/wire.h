@@ -10,7 +10,9 @@
  *   launcher -> init    SIGNAL  value: forward it to the payload's process group
  *   launcher -> init    PAUSE   value 1: stop all processes of the box, 0: continue
  *   child -> launcher   FAIL    stage, op, value = errno
- *   child -> launcher   FD      value: tag; the descriptor is in SCM_RIGHTS
+ *   child -> launcher   FD      value: tag; the descriptor is in SCM_RIGHTS; with
+ *                               WIRE_TAG_TREES there are several, and op has a bit for
+ *                               each of the plan's trees that is among them
  *   init -> launcher    FAIL    stage exec, value = errno of execve
  *   init -> launcher    RUNNING stage exec: the payload's execve succeeded
  *   init -> launcher    EXIT    the payload's wait status and what it used
@@ -56,7 +58,8 @@ struct wire_exit {
 /* Descriptors of the child from stage `limits` on, and of init. */
 enum { BOX_FD_SOCK = 3, BOX_FD_INIT = 4 };
 /* Tags of WIRE_FD. */
-enum { WIRE_TAG_WORK = 1, WIRE_TAG_PTY = 2, WIRE_TAG_SEGMENTS = 3 };
+enum { WIRE_TAG_WORK = 1, WIRE_TAG_PTY = 2, WIRE_TAG_SEGMENTS = 3, WIRE_TAG_TREES = 4 };
+enum { WIRE_FDS_MAX = 16 };	/* descriptors of one packet */
 /* The largest packet: START with a full BPF program (4096 instructions). */
 enum { WIRE_MAX = 40960 };
 

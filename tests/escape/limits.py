@@ -11,7 +11,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "harness"))
-from box import AS, ATTACK, IN_BOX, NSBOX, SCRATCH, attack, box, boxed_attack, environ, run  # noqa: E402
+from box import AS, ATTACK, IN_BOX, NSBOX, SCRATCH, attack, box, boxed_attack, environ, nsbox, run  # noqa: E402
 from host import become_reaper, descendants, kill_leftovers, leftovers  # noqa: E402
 from tap import run_tests  # noqa: E402
 
@@ -89,6 +89,101 @@ def memory_file_systems_are_bounded(tap):
                   f"E27 {where} cannot be made: the rest is read-only", ran)
 
 
+def fill_then(path, size, then):
+    return ("sh", "-c", f"head -c {size} /dev/zero > {path} 2>/dev/null; {then}")
+
+
+def a_full_tree_is_in_the_record(tap):
+    """Seen by looking: at the end, and four times a second while it runs."""
+    flags = ["-m", "2G", "--disk", "16M", "--tmpfs", "/scratch:8M"]
+    rows = (("/workspace", "16M", "limits.disk=16M", "--disk 32M"),
+            ("/tmp", "64M", "limits.tmp=64M", "--set limits.tmp=128M"),
+            ("/dev/shm", "64M", "limits.shm=64M", "--set limits.shm=128M"),
+            ("/scratch", "8M", "fs.tmpfs=/scratch:8M", "--tmpfs /scratch:16M"))
+    for where, size, rule, allow in rows:
+        want = [{"layer": "disk", "what": f"{where} was full: {size}", "rule": rule, "allow": allow}]
+        ran = box(flags, *fill_then(f"{where}/x", "200M", "exit 3"))
+        tap.equal((ran["verdict"], ran["exit_code"], ran["denials"]), ("exited", 3, want),
+                  f"E27 {where} full at the end is a denial", ran)
+        ran = box(flags, *fill_then(f"{where}/x", "200M", f"sleep 1; rm {where}/x"))
+        tap.equal((ran["exit_code"], ran["denials"]), (0, want),
+                  f"E27 {where} that was full for a second as well", ran)
+    ran = box(flags, *fill_then("/workspace/x", "15M", "exit 0"))
+    tap.equal(ran["denials"], [], "E27 nearly full is no denial", ran)
+    ran = box([*flags, "--set", "limits.inodes=50"], "sh", "-c",
+              "i=0; while true > /tmp/$i; do i=$((i + 1)); done 2>/dev/null; exit 0")
+    tap.equal(ran["denials"], [{"layer": "disk", "what": "/tmp was full: 50 files and folders",
+                                "rule": "limits.inodes=50", "allow": "--set limits.inodes=100"}],
+              "E27 so is one without room for another file", ran)
+    ran = box([*flags, "--set", "fs.hidden=/tmp"], *fill_then("/workspace/x", "200M", "exit 0"))
+    tap.equal([d["rule"] for d in ran["denials"]], ["limits.disk=16M"],
+              "E27 a hidden tree is not looked at, the others are", ran)
+
+
+def a_full_tree_can_be_a_limit(tap):
+    kill = ["--disk", "16M", "--set", "limits.disk_action=kill", "--timeout", "20"]
+    ran = box(kill, *fill_then("/workspace/x", "200M", "sleep 15"))
+    tap.equal((ran["verdict"], ran.rc, ran["denials"]), ("disk_limit", 123, []),
+              "E27 with disk_action=kill the verdict is disk_limit", ran)
+    tap.equal(ran["reason"], "disk: filled the 16M of /workspace", "E27 the reason names the tree", ran)
+    tap.within(ran.wall, 0, 5, "E27 soon", ran.wall)
+    ran = box(kill, *fill_then("/workspace/x", "15M", "exit 4"))
+    tap.equal((ran["verdict"], ran["exit_code"]), ("exited", 4), "E27 not before it is full", ran)
+
+
+def a_file_too_large_is_told(tap):
+    ran = box(["--set", "limits.file_size=1M"], "sh", "-c", "exec head -c 2M /dev/zero > x")
+    tap.equal((ran["verdict"], ran["signal"], ran.rc), ("signaled", 25, 153),
+              "E27 beyond limits.file_size comes SIGXFSZ, which anybody could have sent", ran)
+    tap.equal([(d["layer"], d["rule"], d["allow"]) for d in ran["denials"]],
+              [("disk", "limits.file_size=1M", "--set limits.file_size=2M")],
+              "E27 the denial names the limit", ran)
+    ran = box(["--set", "limits.file_size=1M"], "sh", "-c", "exec head -c 1M /dev/zero > x")
+    tap.equal((ran["exit_code"], ran["denials"]), (0, []), "E27 a file of that size is fine", ran)
+    ran = box([], "sh", "-c", "kill -XFSZ $$")
+    tap.equal((ran["verdict"], ran["denials"]), ("signaled", []), "E27 without the limit it means nothing",
+              ran)
+
+
+def refused_forks_are_in_the_record(tap):
+    """Only the kernel counts them, and only where it holds the limit."""
+    ran = box([*WITH_ATTACK, "--pids", "32"], "sh", "-c", f"{IN_BOX} count-forks 200 >/dev/null; exit 3")
+    told = [d for d in ran["denials"] if d["layer"] == "pids"]
+    if ran["verdict"] != "exited" or ran["enforced"]["pids"] != "kernel":
+        tap.equal(told, [], "E25 forks that nobody counted are not claimed", ran)
+    else:
+        tap.equal([(d["rule"], d["allow"]) for d in told], [("limits.pids=32", "--pids 64")],
+                  "E25 refused forks are a denial", ran)
+        tap.ok(re.fullmatch(r"\d+ new process(es)? or threads? (was|were) refused at the limit of 32",
+                            told[0]["what"] if told else ""), "E25 with their number", ran)
+    ran = box([], "sh", "-c", "true & wait")
+    tap.equal(ran["denials"], [], "E25 a box that was refused nothing has no denials", ran)
+
+
+def one_process_killed_for_memory(tap):
+    """limits.oom=process: the kernel kills one, and the program may live on."""
+    flags = [*WITH_ATTACK, "-m", "64M", "--set", "limits.oom=process", "--timeout", "20"]
+    script = f"{IN_BOX} eat {512 * MIB} >/dev/null; echo lived on; exit 5"
+    refused = nsbox("run", "--json", *flags, "--", "sh", "-c", script)
+    if refused.rc == 125:
+        tap.ok(b"limits.oom" in refused.out and b"unsupported" in refused.out,
+               "E26 limits.oom=process is refused where the kernel does not hold memory", refused)
+        return
+    ran = box(flags, "sh", "-c", script)
+    tap.equal((ran["verdict"], ran["exit_code"], ran["stdout"]), ("exited", 5, "lived on\n"),
+              "E26 limits.oom=process: the program outlives its child", ran)
+    tap.equal(ran["denials"], [{"layer": "memory", "rule": "limits.memory=64M", "allow": "--memory 128M",
+                                "what": "1 process was killed at the memory limit of 64M"}],
+              "E26 and the record tells of the child", ran)
+    ran = box(flags, IN_BOX, "eat", str(512 * MIB))
+    tap.equal((ran["verdict"], ran.rc, ran["denials"]), ("out_of_memory", 123, []),
+              "E26 the program itself: out_of_memory", ran)
+    ran = box([*WITH_ATTACK, "-m", "64M"], "sh", "-c", script)
+    tap.equal((ran["verdict"], ran.rc), ("out_of_memory", 123),
+              "E26 by default all of the box is killed", ran)
+    tap.within(ran["usage"]["memory_peak_bytes"], 1, 64 * MIB, "E26 and never had more", ran)
+
+
 def tmpfs_has_its_size(tap):
     got, ran = boxed_attack(["--tmpfs", "/scratch:8M"], "fill", "/scratch/x", str(4 * MIB))
     tap.equal(got, "ok", "E26 --tmpfs /scratch:8M takes 4 MiB", ran)
@@ -138,6 +233,8 @@ def output_can_be_a_limit(tap):
 def time_is_exact(tap):
     for script in ("sleep 60", "while :; do :; done"):
         ran = box(["--timeout", "1"], "sh", "-c", script)
+        tap.ok(str(ran["reason"]).startswith("timeout: ran longer than 1s"),
+               f"E28 '{script}': the reason is the wall clock", ran)
         tap.equal((ran["verdict"], ran.rc), ("timed_out", 124), f"E28 '{script}' times out", ran)
         tap.within(ran.wall, 1.0, 1.5, f"E28 '{script}' for 1 s ends within 1.5 s", ran)
         clean(tap, f"E28 '{script}'")
@@ -154,7 +251,8 @@ def time_is_exact(tap):
 def cpu_time_is_a_limit_of_its_own(tap):
     ran = box([*WITH_ATTACK, "--cpu-time", "1", "--timeout", "20"], IN_BOX, "burn")
     tap.equal((ran["verdict"], ran.rc), ("timed_out", 124), "E28 burning CPU time ends", ran)
-    tap.ok("cpu" in str(ran["reason"]), "E28 the reason says that it was CPU time", ran)
+    tap.equal(ran["reason"], "cpu_time: used more than 1s of processor time",
+              "E28 the reason says that it was CPU time", ran)
     tap.within(ran.wall, 0.9, 8, "E28 after about a second of it", ran)
     script = "for i in 1 2 3 4; do " + IN_BOX + " burn & done; wait"
     ran = box([*WITH_ATTACK, "--cpu-time", "1", "--timeout", "20"], "sh", "-c", script)
@@ -217,7 +315,9 @@ def nothing_survives_this_suite(tap):
 if __name__ == "__main__":
     become_reaper()
     run_tests([a_fork_bomb_ends, the_number_of_processes_is_bounded, a_memory_hog_ends,
-               memory_file_systems_are_bounded, tmpfs_has_its_size,
+               memory_file_systems_are_bounded, a_full_tree_is_in_the_record, a_full_tree_can_be_a_limit,
+               a_file_too_large_is_told, refused_forks_are_in_the_record, one_process_killed_for_memory,
+               tmpfs_has_its_size,
                a_flood_of_output_costs_nothing, output_can_be_a_limit, time_is_exact,
                cpu_time_is_a_limit_of_its_own, files_and_stack,
                a_box_is_in_the_cgroup_made_for_it, nothing_survives_this_suite])

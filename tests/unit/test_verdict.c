@@ -79,6 +79,12 @@ static const struct row rows[] = {
 	  .signal = SIGKILL, .reason = "pids: stayed at the limit of " },
 	{ "output", { .killed = KILL_OUTPUT }, .verdict = NSBOX_OUTPUT_LIMIT, .exit_code = -1,
 	  .signal = SIGKILL, .reason = "output: wrote more than the output limit" },
+	{ "a full tree", { .killed = KILL_DISK, .kill_value = 1 }, .verdict = NSBOX_DISK_LIMIT,
+	  .exit_code = -1, .signal = SIGKILL, .reason = "disk: filled the 2M of /tmp" },
+	{ "a tree without inodes", { .killed = KILL_DISK, .kill_value = 2 }, .verdict = NSBOX_DISK_LIMIT,
+	  .exit_code = -1, .signal = SIGKILL, .reason = "disk: made the 9 files and folders that /t can have" },
+	{ "SIGXFSZ is a signal like others", { STATUS(SIGXFSZ) }, .verdict = NSBOX_SIGNALED, .exit_code = -1,
+	  .signal = SIGXFSZ, .reason = "signal: died of signal 25" },
 	{ "the caller", { .killed = KILL_CALLER }, .verdict = NSBOX_SIGNALED, .exit_code = -1,
 	  .signal = SIGKILL, .reason = "killed: by the caller" },
 	{ "init lost", { .killed = KILL_LOST }, .verdict = NSBOX_SIGNALED, .exit_code = -1,
@@ -90,6 +96,8 @@ static void check(const struct row *row)
 	struct policy p = { .limits = { .memory = 1 << 20, .pids = 9, .cpu_time = row->cpu_time } };
 	struct assembly plan = { 0 };
 	struct watch w = { .policy = &p, .plan = &plan, .evidence = row->evidence, .terminated = row->terminated,
+			   .trees = { .count = 3, .v = { [1] = { "tmp", 2 << 20, 9, true, false },
+							 [2] = { "t", 2 << 20, 9, false, true } } },
 			   .timeout_us = 2000000, .started_us = 5, .ended_us = 1005 };
 	struct nsbox_error err = NSBOX_ERROR_INIT;
 	struct nsbox_result *r = calloc(1, sizeof(*r));
