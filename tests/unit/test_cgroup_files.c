@@ -247,14 +247,16 @@ static void accounts_are_read_exactly_and_absent_ones_are_not_known(void **state
 
 static void a_list_of_devices_too_long_to_read_is_not_added_up(void **state)
 {
-	char text[2 * CGROUP_TEXT], *at = text;
+	static const char line[] = "8:0 rbytes=1 wbytes=1\n";
+	char text[2 * CGROUP_TEXT];
+	size_t len = 0;
 	struct cgroup c = { .fd = -1 };
 	struct cgroup_usage u;
 	struct plain_dir f;
 
 	(void)state;
-	while (at < text + CGROUP_TEXT + 100)
-		at += sprintf(at, "8:0 rbytes=1 wbytes=1\n");
+	for (; len < CGROUP_TEXT + 100; len += sizeof(line) - 1)
+		memcpy(text + len, line, sizeof(line));
 	plain_dir_new(&f);
 	c.fd = f.fd;
 	put(f.fd, "io.stat", text);

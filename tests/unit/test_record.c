@@ -193,16 +193,8 @@ static void every_field_of_a_full_record_is_there(void **state)
 	r->usage.has_cpu = r->usage.has_memory_peak = r->usage.has_pids_peak = true;
 	r->usage.memory_peak = 9437184;
 	r->usage.pids_peak = 1;
-	r->usage.accounts = (struct accounts){ .has_io = true, .io_read = 4096, .io_written = 8192,
-		.has_throttled = true, .throttled_us = 1500, .throttled_count = 2,
-		.has_stall = { true, true, true, true, true }, .stall_us = { 1000, 2000, 3000, 4000, 5000 } };
 	r->setup_us = 2900;
 	r->orphans_killed = true;
-	r->limits.v[LIMIT_TIMEOUT] = 1500000;
-	r->limits.v[LIMIT_CPUS] = 250;
-	r->limits.v[LIMIT_MEMORY] = 65536;
-	r->limits.is_set[LIMIT_TIMEOUT] = r->limits.is_set[LIMIT_CPUS] =
-		r->limits.is_set[LIMIT_MEMORY] = true;
 	r->enforced[ENF_TIME] = NSBOX_STRENGTH_USERSPACE;
 	r->enforced[ENF_NETWORK] = NSBOX_STRENGTH_KERNEL;
 	assert_int_equal(result_add_denial(r, "egress", "connect example.org:443",
@@ -229,6 +221,39 @@ static void every_field_of_a_full_record_is_there(void **state)
 	assert_true(json_real_value(json_object_get(a, "system_ms")) == 2.0);
 	assert_int_equal(number(a, "memory_peak_bytes"), 9437184);
 	assert_int_equal(number(a, "pids_peak"), 1);
+	a = json_object_get(root, "enforced");
+	assert_int_equal(json_object_size(a), ENF_COUNT);
+	assert_string_equal(word(a, "time"), "userspace");
+	assert_string_equal(word(a, "network"), "kernel");
+	assert_string_equal(word(a, "memory"), "none");
+	a = json_object_get(root, "denials");
+	assert_int_equal(json_array_size(a), 2);
+	assert_string_equal(word(json_array_get(a, 0), "allow"), "--net filtered");
+	is_null(json_array_get(a, 1), "rule");
+	assert_string_equal(word(root, "working_directory"), "/workspace");
+	assert_true(json_real_value(json_object_get(root, "setup_ms")) == 2.9);
+	assert_true(json_is_true(json_object_get(root, "orphans_killed")));
+	is_null(root, "analysis");
+	json_decref(root);
+	nsbox_result_free(r);
+}
+
+static void accounts_and_limits_have_their_units(void **state)
+{
+	struct nsbox_result *r = new_result();
+	json_t *root, *a;
+
+	(void)state;
+	r->usage.accounts = (struct accounts){ .has_io = true, .io_read = 4096, .io_written = 8192,
+		.has_throttled = true, .throttled_us = 1500, .throttled_count = 2,
+		.has_stall = { true, true, true, true, true }, .stall_us = { 1000, 2000, 3000, 4000, 5000 } };
+	r->limits.v[LIMIT_TIMEOUT] = 1500000;
+	r->limits.v[LIMIT_CPUS] = 250;
+	r->limits.v[LIMIT_MEMORY] = 65536;
+	r->limits.is_set[LIMIT_TIMEOUT] = r->limits.is_set[LIMIT_CPUS] =
+		r->limits.is_set[LIMIT_MEMORY] = true;
+	root = parsed(r);
+	a = json_object_get(root, "usage");
 	assert_int_equal(number(a, "io_read_bytes"), 4096);
 	assert_int_equal(number(a, "io_written_bytes"), 8192);
 	assert_true(json_real_value(json_object_get(a, "throttled_ms")) == 1.5);
@@ -238,25 +263,12 @@ static void every_field_of_a_full_record_is_there(void **state)
 	assert_true(json_real_value(json_object_get(a, "memory_full_stall_ms")) == 3.0);
 	assert_true(json_real_value(json_object_get(a, "io_stall_ms")) == 4.0);
 	assert_true(json_real_value(json_object_get(a, "io_full_stall_ms")) == 5.0);
-	a = json_object_get(root, "enforced");
-	assert_int_equal(json_object_size(a), ENF_COUNT);
-	assert_string_equal(word(a, "time"), "userspace");
-	assert_string_equal(word(a, "network"), "kernel");
-	assert_string_equal(word(a, "memory"), "none");
 	a = json_object_get(root, "limits");
 	assert_int_equal(json_object_size(a), LIMIT_FIELD_COUNT);
 	assert_true(json_real_value(json_object_get(a, "timeout_ms")) == 1500.0);
 	assert_true(json_real_value(json_object_get(a, "cpus")) == 0.25);
 	assert_int_equal(number(a, "memory_bytes"), 65536);
 	is_null(a, "swap_bytes");
-	a = json_object_get(root, "denials");
-	assert_int_equal(json_array_size(a), 2);
-	assert_string_equal(word(json_array_get(a, 0), "allow"), "--net filtered");
-	is_null(json_array_get(a, 1), "rule");
-	assert_string_equal(word(root, "working_directory"), "/workspace");
-	assert_true(json_real_value(json_object_get(root, "setup_ms")) == 2.9);
-	assert_true(json_is_true(json_object_get(root, "orphans_killed")));
-	is_null(root, "analysis");
 	json_decref(root);
 	nsbox_result_free(r);
 }
@@ -452,6 +464,7 @@ int main(void)
 		cmocka_unit_test(getters_give_back_what_was_stored),
 		cmocka_unit_test(a_captured_but_silent_stream_is_empty_and_not_absent),
 		cmocka_unit_test(every_field_of_a_full_record_is_there),
+		cmocka_unit_test(accounts_and_limits_have_their_units),
 		cmocka_unit_test(what_is_not_known_is_null),
 		cmocka_unit_test(a_relayed_stream_has_its_count_without_a_text),
 		cmocka_unit_test(hostile_text_comes_back_byte_for_byte),
