@@ -20,6 +20,13 @@ void bpf_free(struct bpf *b)
 	*b = (struct bpf){ 0 };
 }
 
+void bpf_replace_return(struct sock_filter *insn, size_t count, uint32_t from, uint32_t to)
+{
+	for (size_t i = 0; i < count; i++)
+		if (insn[i].code == (BPF_RET | BPF_K) && insn[i].k == from)
+			insn[i].k = to;
+}
+
 /* --- checking ------------------------------------------------------------ */
 
 /* The opcodes seccomp accepts (seccomp_check_filter() of the kernel). */

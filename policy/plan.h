@@ -52,7 +52,7 @@
 	X(NNP,       "PR_SET_NO_NEW_PRIVS") \
 	X(LANDLOCK,  "restrict to the LANDLOCK_PATH rows collected so far; n = handled, m = scoped") \
 	X(LANDLOCK_PATH, "allow access n beneath src (absolute, in the box)") \
-	X(SECCOMP,   "load the BPF program in blob; flags: SECCOMP_FILTER_FLAG_*") \
+	X(SECCOMP,   "load the BPF program in blob; flags: SECCOMP_FILTER_FLAG_*; pass a listener on, tag n") \
 	X(SEND_DIR,  "pass an O_PATH descriptor of src to the parent, tag n") \
 	X(SEND_TREES, "pass O_PATH descriptors of the n folders in blob to the parent at once, tag m") \
 	X(SEND_FILE, "pass a descriptor of src, open for reading, to the parent, tag n") \

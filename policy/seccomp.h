@@ -40,6 +40,17 @@ int syscall_number(const char *name);
 const char *syscall_name(int number);
 const char *syscall_nearest(const char *name);
 
+/* A call of an ABI that the filters know nothing of, as the kernel tells of it. */
+struct syscall_text {
+	const char *abi;	/* "i386", "x32"; "foreign": some other */
+	uint32_t number;	/* of that ABI */
+	const char *name;	/* NULL: not known */
+};
+void syscall_describe(uint32_t audit_arch, uint32_t nr, struct syscall_text *out);
+
+/* Give another answer where a program gives @from (two SECCOMP_RET_* values). */
+void bpf_replace_return(struct sock_filter *insn, size_t count, uint32_t from, uint32_t to);
+
 /* Would the kernel take it: known instructions, jumps inside, ends with a return? */
 bool bpf_is_valid(const struct sock_filter *insn, size_t count);
 

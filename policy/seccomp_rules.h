@@ -6,7 +6,8 @@
  *	seccomp_emit.c    answers -> BPF
  *
  * Only the numbers of the native architecture are judged; everything that enters
- * by another one (i386, x32) is killed, because its numbers mean other calls.
+ * by another one (i386, x32) is killed, because its numbers mean other calls. (Where
+ * the launcher can have a listener, assemble.c turns that answer into a question to it.)
  */
 #ifndef POLICY_SECCOMP_RULES_H
 #define POLICY_SECCOMP_RULES_H

@@ -7,6 +7,7 @@
  */
 #include "policy/seccomp.h"
 
+#include <linux/audit.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -43,6 +44,35 @@ const char *syscall_name(int number)
 			return table[i].name;
 	return NULL;
 }
+
+/* --- other ABIs ---------------------------------------------------------- */
+
+#include "foreign.inc"
+
+#define X32_BIT 0x40000000u
+#define X32_OWN 512u /* numbers below mean the native calls */
+
+static const char *name_in(const char *const *names, size_t count, uint32_t nr)
+{
+	return nr < count ? names[nr] : NULL;
+}
+
+void syscall_describe(uint32_t audit_arch, uint32_t nr, struct syscall_text *out)
+{
+	if (audit_arch == AUDIT_ARCH_I386) {
+		*out = (struct syscall_text){ "i386", nr,
+					      name_in(i386_names, ARRAY_SIZE(i386_names), nr) };
+	} else if (audit_arch == AUDIT_ARCH_X86_64 && nr & X32_BIT) {
+		nr &= ~X32_BIT;
+		*out = (struct syscall_text){ "x32", nr,
+					      nr < X32_OWN ? syscall_name((int)nr)
+							   : name_in(x32_names, ARRAY_SIZE(x32_names), nr) };
+	} else {
+		*out = (struct syscall_text){ "foreign", nr, NULL };
+	}
+}
+
+/* --- guesses ------------------------------------------------------------- */
 
 #define NAME_MAX_LEN 32
 

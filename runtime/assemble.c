@@ -273,32 +273,58 @@ static int plan_landlock(struct assembly *a, struct parts *w, struct nsbox_error
 	return r;
 }
 
+/* A copy of a ready-made filter where there is one for the policy, else a new one. */
+static int make_filter(struct bpf *out, const struct policy *p, struct nsbox_error *err)
+{
+	bool is_plain = !p->syscalls.allow.n && !p->syscalls.deny.n;
+	size_t count = 0;
+	const struct sock_filter *ready =
+		is_plain ? seccomp_builtin(p->syscalls.level, &count) : NULL;
+
+	if (!ready)
+		return seccomp_compile(out, p->syscalls.level, &p->syscalls.allow,
+				       &p->syscalls.deny, err);
+	out->insn = malloc(count * sizeof(*ready));
+	if (!out->insn)
+		return err_nomem(err);
+	memcpy(out->insn, ready, count * sizeof(*ready));
+	out->count = count;
+	return 0;
+}
+
+/*
+ * With a listener a foreign call is held and told to the launcher, which knows its name
+ * and kills the box; a launcher that is gone answers ENOSYS by its end. It is never
+ * carried out. The payload's own filter must then leave such calls to the first one:
+ * the kernel takes the strictest answer, and a kill of one process has no name.
+ */
 static int plan_seccomp(struct assembly *a, struct parts *w, struct nsbox_error *err)
 {
 	const struct policy *p = w->policy;
-	bool is_plain = !p->syscalls.allow.n && !p->syscalls.deny.n;
-	size_t count = 0;
-	const struct sock_filter *insn =
-		is_plain ? seccomp_builtin(p->syscalls.level, &count) : NULL;
-	struct bpf own = { 0 };
-
-	if (!insn) {
-		int r = seccomp_compile(&own, p->syscalls.level, &p->syscalls.allow,
-					&p->syscalls.deny, err);
-
-		if (r < 0)
-			return r;
-		insn = own.insn;
-		count = own.count;
-	}
+	bool has_listener = !w->how->no_listener;
 	/* audit: what the filter denies is written to the kernel's log as well. */
-	PLAN_OP(&w->builder, .kind = OP_SECCOMP, .stage = STAGE_lockdown, .blob = insn,
-		.blob_len = count * sizeof(*insn),
-		.flags = p->syscalls.level == LEVEL_AUDIT ? SECCOMP_FILTER_FLAG_LOG : 0);
+	uint64_t flags = p->syscalls.level == LEVEL_AUDIT ? SECCOMP_FILTER_FLAG_LOG : 0;
+	struct bpf own = { 0 };
+	int r = make_filter(&own, p, err);
+
+	if (r < 0)
+		return r;
+	if (has_listener) {
+		flags |= SECCOMP_FILTER_FLAG_NEW_LISTENER;
+		bpf_replace_return(own.insn, own.count, SECCOMP_RET_KILL_PROCESS,
+				   SECCOMP_RET_USER_NOTIF);
+	}
+	PLAN_OP(&w->builder, .kind = OP_SECCOMP, .stage = STAGE_lockdown, .blob = own.insn,
+		.blob_len = own.count * sizeof(*own.insn), .flags = flags,
+		.n = has_listener ? WIRE_TAG_LISTENER : 0);
 	bpf_free(&own);
 	if (p->process.subprocesses && p->syscalls.level != LEVEL_STRICT)
 		return 0;
-	return seccomp_compile_no_fork(&a->payload_filter, err);
+	r = seccomp_compile_no_fork(&a->payload_filter, err);
+	if (r >= 0 && has_listener)
+		bpf_replace_return(a->payload_filter.insn, a->payload_filter.count,
+				   SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_ALLOW);
+	return r;
 }
 
 static int plan_lockdown(struct assembly *a, struct parts *w, struct nsbox_error *err)

@@ -41,6 +41,7 @@ struct assembly {
 
 struct assemble_how {
 	enum proc_rung proc;	/* the rung of the /proc ladder to plan for */
+	bool no_listener;	/* the kernel gives none: who makes a foreign call just dies */
 	bool look_only;		/* dry run: nothing is made on the host */
 	struct interps *interps; /* of the box; filled when it is not yet */
 };

@@ -18,6 +18,7 @@ struct nsbox_box {
 	struct interps interps;	/* looked up by the first run */
 	int init_fd;		/* sealed memfd with init, for every run */
 	enum proc_rung proc;	/* the rung that worked */
+	bool no_listener;	/* a filter around this process has one already */
 
 	/* One run at a time. */
 	struct watch *watch;	/* NULL: idle */

@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/seccomp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,6 +142,28 @@ static bool is_masked_proc(const struct assembly *a, int failed_op,
 	       err->os_errno == EPERM;
 }
 
+/* EBUSY: there may be one listener in all filters of a process, and who runs us has it. */
+static bool is_no_listener(const struct assembly *a, int failed_op,
+			   const struct nsbox_error *err)
+{
+	const struct op *op = failed_op >= 0 ? &plan_ops(a->plan)[failed_op] : NULL;
+
+	return op && op->kind == OP_SECCOMP && op->flags & SECCOMP_FILTER_FLAG_NEW_LISTENER &&
+	       (err->os_errno == EBUSY || err->os_errno == EINVAL);
+}
+
+/* Is there a weaker way that this host may allow? Then the box remembers it. */
+static bool step_down(struct nsbox_box *box, int failed_op, const struct nsbox_error *err)
+{
+	if (box->proc != PROC_SYNTHETIC && is_masked_proc(&box->plan, failed_op, err))
+		box->proc++;
+	else if (!box->no_listener && is_no_listener(&box->plan, failed_op, err))
+		box->no_listener = true;
+	else
+		return false;
+	return true;
+}
+
 /*
  * Setting up takes milliseconds. A child that is stuck (in a dead network file system,
  * say) ends with the time of the run, within these bounds.
@@ -154,14 +177,15 @@ static int setup_deadline(const struct nsbox_box *box, const struct nsbox_run *r
 	return ms < SETUP_MIN_MS ? SETUP_MIN_MS : ms > SETUP_MAX_MS ? SETUP_MAX_MS : (int)ms;
 }
 
-/* Build and start; where an outer container masks /proc, one rung down and again. */
+/* Build and start; where something around us forbids a part, one rung down and again. */
 static int build_and_launch(struct nsbox_box *box, struct watch *w, const struct nsbox_run *run,
 			    const struct streams *s, struct nsbox_error *err)
 {
 	for (;;) {
 		struct nsbox_error own = NSBOX_ERROR_INIT;
 		int failed_op = -1;
-		const struct assemble_how how = { .proc = box->proc, .interps = &box->interps };
+		const struct assemble_how how = { .proc = box->proc, .interps = &box->interps,
+						  .no_listener = box->no_listener };
 		int r = assemble(&box->plan, &box->host, &box->policy, run, &how, err);
 
 		if (r < 0)
@@ -175,10 +199,8 @@ static int build_and_launch(struct nsbox_box *box, struct watch *w, const struct
 			}
 		}
 		r = launch_once(box, w, s, &failed_op, &own);
-		if (r < 0 && box->proc != PROC_SYNTHETIC &&
-		    is_masked_proc(&box->plan, failed_op, &own)) {
+		if (r < 0 && step_down(box, failed_op, &own)) {
 			assembly_free(&box->plan);
-			box->proc++;
 			continue;
 		}
 		if (r < 0 && err)

@@ -55,7 +55,7 @@ static long send_fds(const struct child_args *a, const struct wire_msg *msg, con
 	return r < 0 ? r : 0;
 }
 
-static long send_fd(const struct child_args *a, int fd, int tag)
+long child_send_fd(const struct child_args *a, int fd, int tag)
 {
 	const struct wire_msg msg = { .magic = WIRE_MAGIC, .type = WIRE_FD,
 				      .stage = (uint16_t)a->stage, .op = -1, .value = tag };
@@ -70,7 +70,7 @@ long do_send_dir(struct child_args *a, const struct op *op)
 
 	if (fd < 0)
 		return fd;
-	r = send_fd(a, (int)fd, (int)op->n);
+	r = child_send_fd(a, (int)fd, (int)op->n);
 	close_fd((int)fd);
 	return r;
 }
@@ -108,7 +108,7 @@ long do_send_file(struct child_args *a, const struct op *op)
 
 	if (fd < 0)
 		return op->flags & OP_OPTIONAL ? 0 : fd;
-	r = send_fd(a, (int)fd, (int)op->n);
+	r = child_send_fd(a, (int)fd, (int)op->n);
 	close_fd((int)fd);
 	return r;
 }
@@ -130,7 +130,7 @@ long do_pty(struct child_args *a, const struct op *op)
 	if (slave < 0)
 		return slave;
 	a->in = a->out = a->err = (int)slave;
-	r = send_fd(a, (int)master, (int)WIRE_TAG_PTY);
+	r = child_send_fd(a, (int)master, (int)WIRE_TAG_PTY);
 	close_fd((int)master);
 	return r;
 }

@@ -190,5 +190,15 @@ long do_seccomp(struct child_args *a, const struct op *op)
 		.filter = (struct sock_filter *)((uintptr_t)a->plan + op->blob),
 	};
 
-	return sys(seccomp, SECCOMP_SET_MODE_FILTER, op->flags, &prog);
+	long r = sys(seccomp, SECCOMP_SET_MODE_FILTER, op->flags, &prog);
+	int listener = (int)r;
+
+	/* What the filter would kill for it asks the launcher about: who asks is held
+	 * until the box is dead. Here the descriptor ends at once: whoever held it could
+	 * answer, and let the call pass. */
+	if (r < 0 || !(op->flags & SECCOMP_FILTER_FLAG_NEW_LISTENER))
+		return r;
+	r = child_send_fd(a, listener, (int)op->n);
+	close_fd(listener);
+	return r;
 }

@@ -43,6 +43,9 @@ long do_send_file(struct child_args *a, const struct op *op);
 long do_pty(struct child_args *a, const struct op *op);
 long do_fds(struct child_args *a, const struct op *op);
 
+/* Pass a descriptor to the launcher. */
+long child_send_fd(const struct child_args *a, int fd, int tag);
+
 /* Until init watches the handshake, the death of the launcher's thread is the child's:
  * it may be stuck in a mount while nobody is left to kill it. */
 long die_with_parent(void);

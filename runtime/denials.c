@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "base/num.h"
+#include "policy/seccomp.h"
 
 #include <signal.h>
 #include <string.h>
@@ -193,10 +194,25 @@ static int add_file_size(struct nsbox_result *r, const struct watch *w)
 	return add(r, "disk", &e);
 }
 
+/* No policy can allow one: there is no rule to name. */
+static int add_foreign(struct nsbox_result *r, const struct watch *w)
+{
+	const struct evidence *ev = &w->evidence;
+	struct entry e = ENTRY_INIT;
+	struct syscall_text call;
+
+	if (!ev->foreign.is_seen)
+		return 0;
+	syscall_describe(ev->foreign.arch, ev->foreign.nr, &call);
+	buf_fmt(&e.what, "%s (%s %u)", call.name ? call.name : "a system call of another ABI",
+		call.abi, call.number);
+	return add(r, "syscalls", &e);
+}
+
 int denials_fill(struct nsbox_result *r, const struct watch *w)
 {
 	static int (*const all[])(struct nsbox_result *, const struct watch *) = {
-		add_oom, add_forks, add_trees, add_file_size,
+		add_oom, add_forks, add_trees, add_file_size, add_foreign,
 	};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)

@@ -172,6 +172,7 @@ int nsbox_box_explain(struct nsbox_box *box, const struct nsbox_run *in, const c
 	if (!box || !in || !out || !f)
 		return err_set(err, NSBOX_E_USAGE, "nsbox_box_explain: bad argument");
 	how.proc = box->proc;
+	how.no_listener = box->no_listener;
 	how.interps = &box->interps;
 	r = run_read(&run, in, err);
 	if (r >= 0)

@@ -271,6 +271,7 @@ static size_t keep_one(struct live *l, const struct packet *p)
 	int *slot = p->head.value == WIRE_TAG_WORK ? &l->work_fd
 		  : p->head.value == WIRE_TAG_PTY      ? &l->pty
 		  : p->head.value == WIRE_TAG_SEGMENTS ? &l->segments
+		  : p->head.value == WIRE_TAG_LISTENER ? &l->listener
 						       : NULL;
 
 	if (!slot || *slot >= 0 || !p->fd_count)
@@ -485,7 +486,8 @@ int live_reap(struct live *l, int timeout_ms)
 
 void live_close(struct live *l)
 {
-	int *const fds[] = { &l->pidfd, &l->sock, &l->work_fd, &l->pty, &l->segments };
+	int *const fds[] = { &l->pidfd, &l->sock, &l->work_fd, &l->pty, &l->segments,
+			     &l->listener };
 
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
 		if (*fds[i] >= 0)

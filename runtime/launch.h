@@ -31,6 +31,7 @@ struct live { /* a box that runs */
 	int pidfd, sock;
 	int work_fd;		/* O_PATH of the work folder, when the plan sends it */
 	int trees[TREES_MAX];	/* O_PATH of the plan's sized trees; -1: none */
+	int listener;		/* where the filter tells of foreign calls; -1: none */
 	int segments;		/* the box's /proc/sysvipc/shm, when the plan sends it */
 	int pty;		/* master, when the plan makes one */
 	uid_t uid;
@@ -49,7 +50,7 @@ int launch(struct live *out, const struct launch_request *r, int *failed_op,
 	   struct nsbox_error *err);
 void live_close(struct live *l);
 #define LIVE_INIT { .pid = -1, .pidfd = -1, .sock = -1, .work_fd = -1, .pty = -1, \
-	.segments = -1, .trees = { [0 ... TREES_MAX - 1] = -1 } }
+	.segments = -1, .listener = -1, .trees = { [0 ... TREES_MAX - 1] = -1 } }
 
 /* Wait until init is dead and reaped; timeout_ms -1: for ever. 1: still alive. */
 int live_reap(struct live *l, int timeout_ms);

@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/num.h"
+#include "policy/seccomp.h"
 
 #include <signal.h>
 #include <string.h>
@@ -25,6 +26,7 @@ static const struct kill_row {
 	[KILL_OUTPUT] = { NSBOX_OUTPUT_LIMIT, SIGKILL, "output" },
 	[KILL_CALLER] = { NSBOX_SIGNALED, SIGKILL, "killed" },
 	[KILL_DISK] = { NSBOX_DISK_LIMIT, SIGKILL, "disk" },
+	[KILL_FOREIGN] = { NSBOX_DENIED, SIGSYS, "seccomp" },
 	[KILL_LOST] = { NSBOX_SIGNALED, SIGKILL, "lost" },
 };
 
@@ -38,6 +40,15 @@ static void explain_disk(struct buf *b, const struct watch *w)
 	else
 		buf_fmt(b, "made the %llu files and folders that /%s can have",
 			(unsigned long long)t->inodes, t->path);
+}
+
+static void explain_foreign(struct buf *b, const struct evidence *e)
+{
+	struct syscall_text call;
+
+	syscall_describe(e->foreign.arch, e->foreign.nr, &call);
+	buf_fmt(b, "system call %s (%s %u) is forbidden", call.name ? call.name : "of another ABI",
+		call.abi, call.number);
 }
 
 static void explain_kill(struct buf *b, const struct watch *w)
@@ -64,6 +75,9 @@ static void explain_kill(struct buf *b, const struct watch *w)
 		break;
 	case KILL_OUTPUT:
 		buf_str(b, "wrote more than the output limit");
+		break;
+	case KILL_FOREIGN:
+		explain_foreign(b, &w->evidence);
 		break;
 	case KILL_DISK:
 		explain_disk(b, w);

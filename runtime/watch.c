@@ -12,9 +12,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -328,6 +330,29 @@ static void hear_init(struct watch *w)
 	drop_interest(w, w->live.sock);
 }
 
+/*
+ * Somebody in the box made a call that no rule can judge, and is held until we answer.
+ * We never do: the box is killed. Only numbers are taken; what the call's arguments point
+ * to belongs to the box, and may change under us.
+ */
+static void hear_filter(struct watch *w, uint32_t events)
+{
+	struct seccomp_notif call = { 0 };
+
+	if (events & EPOLLIN) {
+		/* ENOENT: the caller was killed meanwhile. */
+		if (ioctl(w->live.listener, SECCOMP_IOCTL_NOTIF_RECV, &call) < 0 &&
+		    (errno == ENOENT || errno == EINTR))
+			return;
+		w->evidence.foreign.is_seen = true;
+		w->evidence.foreign.arch = call.data.arch;
+		w->evidence.foreign.nr = (uint32_t)call.data.nr;
+		watch_kill(w, KILL_FOREIGN, (uint32_t)call.data.nr);
+	}
+	/* EPOLLHUP: nobody is left who could make one. */
+	drop_interest(w, w->live.listener);
+}
+
 static void reap(struct watch *w)
 {
 	struct rusage use = { 0 };
@@ -390,6 +415,8 @@ static void dispatch(struct watch *w, const struct epoll_event *ev)
 		hear_init(w);
 	else if (ev->data.ptr == &w->live.pidfd)
 		reap(w);
+	else if (ev->data.ptr == &w->live.listener)
+		hear_filter(w, ev->events);
 	else
 		pump_step(ev->data.ptr);
 }
@@ -445,7 +472,9 @@ int watch_begin(struct watch *w, uint64_t timeout_us, struct nsbox_error *err)
 		w->next_sample_us = w->started_us + sample_interval(w);
 	if (add_source(w, w->timer, &w->timer) < 0 ||
 	    add_source(w, w->live.sock, &w->live.sock) < 0 ||
-	    add_source(w, w->live.pidfd, &w->live.pidfd) < 0) {
+	    add_source(w, w->live.pidfd, &w->live.pidfd) < 0 ||
+	    (w->live.listener >= 0 &&
+	     add_source(w, w->live.listener, &w->live.listener) < 0)) {
 		int code = err_sys(err, "watch the box");
 
 		live_kill(&w->live);

@@ -19,7 +19,7 @@
 
 enum kill_reason { /* why the launcher killed the box; the first one wins */
 	KILL_NONE, KILL_TIMEOUT, KILL_CPU, KILL_MEMORY, KILL_PIDS, KILL_OUTPUT, KILL_CALLER,
-	KILL_LOST, KILL_DISK
+	KILL_LOST, KILL_DISK, KILL_FOREIGN
 };
 
 struct evidence { /* what is known about how the run ended */
@@ -32,6 +32,10 @@ struct evidence { /* what is known about how the run ended */
 	uint64_t rusage_user_us, rusage_system_us;
 	uint64_t sampled_user_us, sampled_system_us; /* the most that was seen */
 	struct cgroup_usage cgroup;
+	struct {		/* the first call of another ABI that was held */
+		bool is_seen;
+		uint32_t arch, nr; /* AUDIT_ARCH_*, as in struct seccomp_data */
+	} foreign;
 };
 
 struct watch {

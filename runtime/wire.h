@@ -58,7 +58,8 @@ struct wire_exit {
 /* Descriptors of the child from stage `limits` on, and of init. */
 enum { BOX_FD_SOCK = 3, BOX_FD_INIT = 4 };
 /* Tags of WIRE_FD. */
-enum { WIRE_TAG_WORK = 1, WIRE_TAG_PTY = 2, WIRE_TAG_SEGMENTS = 3, WIRE_TAG_TREES = 4 };
+enum { WIRE_TAG_WORK = 1, WIRE_TAG_PTY = 2, WIRE_TAG_SEGMENTS = 3, WIRE_TAG_TREES = 4,
+       WIRE_TAG_LISTENER = 5 };
 enum { WIRE_FDS_MAX = 16 };	/* descriptors of one packet */
 /* The largest packet: START with a full BPF program (4096 instructions). */
 enum { WIRE_MAX = 40960 };

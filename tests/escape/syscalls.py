@@ -5,9 +5,12 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "harness"))
-from box import AS, attack, boxed_attack  # noqa: E402
+from box import (  # noqa: E402
+    AS, ATTACK, IN_BOX, NSBOX, REPO, attack, box, boxed_attack, parse_record, run)
 from rows import BARE, ROOT, USERNS, Row, run_rows  # noqa: E402
 from tap import run_tests  # noqa: E402
+
+REFUSE = os.path.join(REPO, "build/tests/refuse")
 
 # Calls that do not exist in a box. The arguments are wrong on purpose: without a box
 # the call is reached and complains about them, so ENOSYS can only be the filter's.
@@ -139,21 +142,60 @@ def socket_rows(tap):
     ])
 
 
+def named(call):
+    return (f"seccomp: system call {call} is forbidden",
+            [{"layer": "syscalls", "what": call, "rule": None, "allow": None}])
+
+
 def foreign_conventions_kill(tap):
     i386 = attack("int80", "20")
     if i386 == "ok":
         tap.ok(True, "E20 without a box: getpid through the i386 entry works")
-        for act, what in ((("int80", "20"), "getpid"), (("int80", "102", "1"), "socketcall"),
-                          (("int80", "359", "40", "1"), "socket of the vsock family")):
+        for act, what, name in ((("int80", "20"), "getpid", "getpid (i386 20)"),
+                                (("int80", "102", "1"), "socketcall", "socketcall (i386 102)"),
+                                (("int80", "359", "40", "1"), "socket of the vsock family",
+                                 "socket (i386 359)")):
             got, ran = boxed_attack([], *act)
             tap.equal((got, ran.rc), ("[denied code=None signal=31]", 122),
                       f"E20 {what} through the i386 entry is killed, verdict denied", ran)
+            tap.equal((ran["reason"], ran["denials"]), named(name), f"E20 {what} is told by its name", ran)
     else:
         tap.skip("E20 the i386 entry is killed", "IA32 emulation in this kernel")
     tap.among(attack("x32", "39"), ("ok", "errno=ENOSYS"),
               "E20 without a box: a program with an x32 call lives on")
     got, ran = boxed_attack([], "x32", "39")
     tap.equal(got, "[denied code=None signal=31]", "E20 an x32 call is killed, verdict denied", ran)
+    tap.equal((ran["reason"], ran["denials"]), named("getpid (x32 39)"), "E20 it is told by its name", ran)
+    for flags in (["--set", "process.subprocesses=false"], ["-p", "strict"],
+                  ["--set", "syscalls.level=audit"], ["--set", "syscalls.deny=flock"]):
+        got, ran = boxed_attack(flags, "x32", "39")
+        tap.equal((got, ran["reason"]), ("[denied code=None signal=31]", named("getpid (x32 39)")[0]),
+                  f"E20 {' '.join(flags)}: the same", ran)
+
+
+def one_process_ends_the_box(tap):
+    """Who makes such a call is held until all of the box is dead: it runs no further."""
+    ran = box(["--ro", f"{ATTACK}:{IN_BOX}", "--timeout", "10"], "sh", "-c",
+              f"{IN_BOX} x32 39 & sleep 5; echo lived on")
+    tap.equal((ran["verdict"], ran["signal"], ran.rc, ran["stdout"]), ("denied", 31, 122, ""),
+              "E20 a child's x32 call ends the box", ran)
+    tap.within(ran.wall, 0, 3, "E20 at once", ran.wall)
+
+
+def without_a_listener_it_still_dies(tap):
+    """Who runs nsbox may have taken the one place for a listener: then the name is missing."""
+    argv = [REFUSE, "listener", "--", NSBOX, "run", "--json", "--ro", f"{ATTACK}:{IN_BOX}"]
+    ran = run([*argv, "--", IN_BOX, "call", "mount", "0", "0", "0", "0", "0"])
+    tap.equal((ran.rc, b'"stdout":"errno=EPERM' in ran.out), (0, True),
+              "E20 behind another listener a box works, and is as tight", ran)
+    for flags in ([], ["--set", "process.subprocesses=false"]):
+        ran = run([*argv, *flags, "--", IN_BOX, "x32", "39"])
+        record = parse_record(ran)
+        tap.equal((record["verdict"], record["signal"], ran.rc), ("denied", 31, 122),
+                  f"E20 behind another listener {' '.join(flags)}: killed, verdict denied", ran)
+        tap.equal((record["reason"], record["denials"]),
+                  ("seccomp: died of SIGSYS, the signal for a forbidden system call", []),
+                  "E20 and no name is made up", ran)
 
 
 def listeners_and_personality(tap):
@@ -196,4 +238,5 @@ if __name__ == "__main__":
     run_tests([absent_calls_answer_enosys, refused_calls_answer_eperm,
                an_unknown_call_answers_enosys, no_new_namespace_of_any_kind,
                socket_families_are_an_allow_list, socket_rows, foreign_conventions_kill,
+               one_process_ends_the_box, without_a_listener_it_still_dies,
                listeners_and_personality, terminal_requests, device_nodes])

@@ -4,12 +4,14 @@
  * Stacks a seccomp filter, so that fallbacks and refusals are really run and not
  * only read: "newuser" is a host that forbids user namespaces (clone and unshare
  * with CLONE_NEWUSER: EPERM; clone3, whose flags a filter cannot see: ENOSYS),
- * any other word is a call that an old kernel does not have (ENOSYS).
+ * "listener" is a caller that has taken the one place for a seccomp listener (EBUSY for
+ * another), any other word is a call that an old kernel does not have (ENOSYS).
  *
  * Runs before nsbox, as its parent. Must fail loudly on an unknown word: a wrapper
  * that refuses nothing would turn its suite green.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
@@ -75,8 +77,21 @@ static int refuse_newuser(void)
 	       install(insn, sizeof(insn) / sizeof(*insn));
 }
 
+/* Held open for ever, by the program too: once it is closed the place is free again. */
+static int take_listener(void)
+{
+	struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	struct sock_fprog prog = { 1, &allow };
+	long fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER,
+			  &prog);
+
+	return fd < 0 ? -1 : fcntl((int)fd, F_SETFD, 0);
+}
+
 static int refuse_word(const char *word)
 {
+	if (!strcmp(word, "listener"))
+		return take_listener();
 	if (!strcmp(word, "newuser"))
 		return refuse_newuser();
 	for (size_t i = 0; i < sizeof(missing) / sizeof(*missing); i++)

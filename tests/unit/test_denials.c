@@ -3,6 +3,7 @@
 #include "runtime/denials.h"
 
 #include <fcntl.h>
+#include <linux/audit.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -75,6 +76,11 @@ static const struct row rows[] = {
 	{ "SIGXFSZ", .verdict = NSBOX_SIGNALED, .signal = SIGXFSZ, .layer = "disk",
 	  .what = "died of SIGXFSZ, the signal for a file that grows beyond 1M",
 	  .rule = "limits.file_size=1M", .allow = "--set limits.file_size=2M" },
+	{ "a foreign call", { .killed = KILL_FOREIGN, .foreign = { true, AUDIT_ARCH_I386, 102 } },
+	  .verdict = NSBOX_DENIED, .layer = "syscalls", .what = "socketcall (i386 102)" },
+	{ "a foreign call of a box that was over", { .foreign = { true, AUDIT_ARCH_I386, 9999 } },
+	  .verdict = NSBOX_EXITED, .layer = "syscalls",
+	  .what = "a system call of another ABI (i386 9999)" },
 	{ "another signal", .verdict = NSBOX_SIGNALED, .signal = SIGXCPU },
 };
 

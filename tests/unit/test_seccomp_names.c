@@ -1,4 +1,6 @@
 /* Names of system calls, and what syscalls.allow and syscalls.deny make of them. */
+#include <linux/audit.h>
+#include <linux/seccomp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -174,6 +176,65 @@ static void bad_names_are_errors_with_a_suggestion(void **state)
 	}
 }
 
+static void calls_of_other_abis_have_their_own_names(void **state)
+{
+#ifdef __x86_64__
+	static const struct { uint32_t arch, nr; const char *abi; uint32_t number; const char *name; } rows[] = {
+		{ AUDIT_ARCH_I386, 5, "i386", 5, "open" },
+		{ AUDIT_ARCH_I386, 102, "i386", 102, "socketcall" },
+		{ AUDIT_ARCH_I386, 0, "i386", 0, "restart_syscall" },
+		{ AUDIT_ARCH_I386, 100000, "i386", 100000, NULL },
+		{ AUDIT_ARCH_I386, UINT32_MAX, "i386", UINT32_MAX, NULL },
+		{ AUDIT_ARCH_X86_64, 0x40000000 | 39, "x32", 39, "getpid" },
+		{ AUDIT_ARCH_X86_64, 0x40000000 | 520, "x32", 520, "execve" },
+		{ AUDIT_ARCH_X86_64, 0x40000000 | 511, "x32", 511, NULL },
+		{ AUDIT_ARCH_X86_64, 0x40000000 | 5000, "x32", 5000, NULL },
+		{ AUDIT_ARCH_ARM, 5, "foreign", 5, NULL },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct syscall_text t;
+
+		syscall_describe(rows[i].arch, rows[i].nr, &t);
+		assert_string_equal(t.abi, rows[i].abi);
+		assert_int_equal(t.number, rows[i].number);
+		if (rows[i].name)
+			assert_string_equal(t.name, rows[i].name);
+		else
+			assert_null(t.name);
+	}
+#else
+	(void)state;
+	print_message("# skip: this architecture has no x32\n");
+	skip();
+#endif
+}
+
+static void a_replaced_answer_is_the_only_thing_that_changes(void **state)
+{
+	struct nsbox_error err = NSBOX_ERROR_INIT;
+	struct bpf was = { 0 }, b = { 0 };
+	size_t changed = 0;
+
+	(void)state;
+	assert_int_equal(seccomp_compile(&was, LEVEL_DEFAULT, NULL, NULL, &err), 0);
+	assert_int_equal(seccomp_compile(&b, LEVEL_DEFAULT, NULL, NULL, &err), 0);
+	bpf_replace_return(b.insn, b.count, SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_USER_NOTIF);
+	for (size_t i = 0; i < b.count; i++) {
+		if (memcmp(&was.insn[i], &b.insn[i], sizeof(b.insn[i])) == 0)
+			continue;
+		assert_int_equal(was.insn[i].code, BPF_RET | BPF_K);
+		assert_int_equal(was.insn[i].k, SECCOMP_RET_KILL_PROCESS);
+		assert_int_equal(b.insn[i].k, SECCOMP_RET_USER_NOTIF);
+		changed++;
+	}
+	assert_int_equal(changed, 1); /* one return, shared by all that need it */
+	assert_true(bpf_is_valid(b.insn, b.count));
+	bpf_free(&was);
+	bpf_free(&b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -185,6 +246,8 @@ int main(void)
 		cmocka_unit_test(ptrace_is_refused_with_the_level_that_has_it),
 		cmocka_unit_test(denied_names_are_denied_whatever_they_were),
 		cmocka_unit_test(deny_wins_over_allow),
+		cmocka_unit_test(calls_of_other_abis_have_their_own_names),
+		cmocka_unit_test(a_replaced_answer_is_the_only_thing_that_changes),
 		cmocka_unit_test(bad_names_are_errors_with_a_suggestion),
 	};
 

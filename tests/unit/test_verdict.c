@@ -4,6 +4,7 @@
 #include "runtime/record.h"
 #include "runtime/verdict.h"
 
+#include <linux/audit.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -85,6 +86,12 @@ static const struct row rows[] = {
 	  .exit_code = -1, .signal = SIGKILL, .reason = "disk: made the 9 files and folders that /t can have" },
 	{ "SIGXFSZ is a signal like others", { STATUS(SIGXFSZ) }, .verdict = NSBOX_SIGNALED, .exit_code = -1,
 	  .signal = SIGXFSZ, .reason = "signal: died of signal 25" },
+	{ "a foreign call", { .killed = KILL_FOREIGN, .foreign = { true, AUDIT_ARCH_X86_64, 0x40000027 } },
+	  .verdict = NSBOX_DENIED, .exit_code = -1, .signal = SIGSYS,
+	  .reason = "seccomp: system call getpid (x32 39) is forbidden" },
+	{ "a foreign call without a name", { .killed = KILL_FOREIGN, .foreign = { true, AUDIT_ARCH_I386, 9999 } },
+	  .verdict = NSBOX_DENIED, .exit_code = -1, .signal = SIGSYS,
+	  .reason = "seccomp: system call of another ABI (i386 9999) is forbidden" },
 	{ "the caller", { .killed = KILL_CALLER }, .verdict = NSBOX_SIGNALED, .exit_code = -1,
 	  .signal = SIGKILL, .reason = "killed: by the caller" },
 	{ "init lost", { .killed = KILL_LOST }, .verdict = NSBOX_SIGNALED, .exit_code = -1,

@@ -86,8 +86,7 @@ static const char *remedy(enum nsbox_verdict verdict, const char *reason)
 		{ NSBOX_PIDS_LIMIT, NULL, "allow more with --pids" },
 		{ NSBOX_DISK_LIMIT, NULL, "give it more with --disk or --tmpfs DEST:SIZE" },
 		{ NSBOX_OUTPUT_LIMIT, NULL, "allow more with --output-limit" },
-		{ NSBOX_DENIED, NULL, "if it needs that, allow it by name with --set "
-				      "syscalls.allow=NAME" },
+		{ NSBOX_DENIED, NULL, "programs for another ABI (i386, x32) cannot run in a box" },
 	};
 
 	for (size_t i = 0; i < CLI_COUNT(remedies); i++) {
