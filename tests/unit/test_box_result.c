@@ -354,6 +354,48 @@ static void getters_and_json_tell_the_same(void **state)
 		check_ending(&endings[i]);
 }
 
+struct used {
+	double cpu_ms;
+	json_int_t peak; /* -1: not known */
+};
+
+static struct used used_by(struct nsbox_box *of, const char *script)
+{
+	struct nsbox_result *r = result_of_sh(of, script);
+	json_t *record = parsed(nsbox_result_json(r));
+	const json_t *usage = json_object_get(record, "usage");
+	const json_t *peak = json_object_get(usage, "memory_peak_bytes");
+	const struct used u = {
+		json_number_value(json_object_get(usage, "user_ms")) +
+			json_number_value(json_object_get(usage, "system_ms")),
+		json_is_null(peak) ? -1 : json_integer_value(peak),
+	};
+
+	assert_int_equal(nsbox_result_exit_code(r), 0);
+	json_decref(record);
+	nsbox_result_free(r);
+	return u;
+}
+
+/* A fresh cgroup and fresh counters for each: what one run used is not the next one's. */
+static void a_run_is_charged_for_itself_alone(void **state)
+{
+	struct nsbox_box *own = new_box(NULL, NULL);
+	struct used small = used_by(own, ":"), big, after;
+
+	(void)state;
+	/* tail holds all of a line that does not end */
+	big = used_by(own, "head -c 80000000 /dev/zero | tail -n 1 | wc -c >/dev/null; "
+			   "i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done");
+	after = used_by(own, ":");
+	assert_true(big.cpu_ms > 50);
+	assert_true(big.peak == -1 || big.peak > 80000000);
+	assert_true(after.cpu_ms < big.cpu_ms / 2);
+	assert_true(after.peak < 20 << 20 && small.peak < 20 << 20);
+	assert_true((after.peak == -1) == (big.peak == -1));
+	nsbox_box_close(own);
+}
+
 static void notes_name_what_was_hidden(void **state)
 {
 	struct nsbox_result *r = result_of_sh(box, ":");
@@ -445,6 +487,7 @@ int main(void)
 		cmocka_unit_test(a_run_without_artifacts_leaves_no_folder),
 		cmocka_unit_test(getters_and_json_tell_the_same),
 		cmocka_unit_test(the_schema_holds_however_the_streams_are_connected),
+		cmocka_unit_test(a_run_is_charged_for_itself_alone),
 		cmocka_unit_test(notes_name_what_was_hidden),
 		cmocka_unit_test(a_command_that_is_not_there_has_a_whole_record),
 		cmocka_unit_test(explain_has_three_forms_and_runs_nothing),
