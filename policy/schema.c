@@ -223,7 +223,7 @@ const struct key policy_keys[] = {
 	  .field = AT(limits.disk_action), .preset = "deny",
 	  .choices = disk_actions, .value_name = "ACTION",
 	  .by = BY_MOUNTS | BY_SUPERVISOR, .tighter = TIGHTER_LAST,
-	  .help = "when one of these is full: deny the write (ENOSPC), or kill the box once it is seen" },
+	  .help = "when the work folder, /tmp, /dev/shm or an entry of fs.tmpfs is full: deny the write (ENOSPC), or kill the box once that is seen (looked at every 20 ms)" },
 	{ .name = "limits.io_weight", .type = KEY_COUNT,
 	  .field = AT(limits.io_weight), .preset = "0", .min = 0, .max = 10000,
 	  .value_name = "N", .by = BY_CGROUP, .tighter = TIGHTER_FIXED,

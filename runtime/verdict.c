@@ -46,6 +46,10 @@ static void explain_foreign(struct buf *b, const struct evidence *e)
 {
 	struct syscall_text call;
 
+	if (!e->foreign.is_seen) {
+		buf_str(b, "a system call of another ABI is forbidden");
+		return;
+	}
 	syscall_describe(e->foreign.arch, e->foreign.nr, &call);
 	buf_fmt(b, "system call %s (%s %u) is forbidden", call.name ? call.name : "of another ABI",
 		call.abi, call.number);

@@ -340,14 +340,14 @@ static void hear_filter(struct watch *w, uint32_t events)
 	struct seccomp_notif call = { 0 };
 
 	if (events & EPOLLIN) {
-		/* ENOENT: the caller was killed meanwhile. */
-		if (ioctl(w->live.listener, SECCOMP_IOCTL_NOTIF_RECV, &call) < 0 &&
-		    (errno == ENOENT || errno == EINTR))
-			return;
-		w->evidence.foreign.is_seen = true;
+		int r = ioctl(w->live.listener, SECCOMP_IOCTL_NOTIF_RECV, &call);
+
+		if (r < 0 && (errno == ENOENT || errno == EINTR))
+			return; /* the caller was killed meanwhile */
+		w->evidence.foreign.is_seen = r == 0;
 		w->evidence.foreign.arch = call.data.arch;
 		w->evidence.foreign.nr = (uint32_t)call.data.nr;
-		watch_kill(w, KILL_FOREIGN, (uint32_t)call.data.nr);
+		watch_kill(w, KILL_FOREIGN, 0);
 	}
 	/* EPOLLHUP: nobody is left who could make one. */
 	drop_interest(w, w->live.listener);

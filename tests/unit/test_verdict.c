@@ -89,6 +89,8 @@ static const struct row rows[] = {
 	{ "a foreign call", { .killed = KILL_FOREIGN, .foreign = { true, AUDIT_ARCH_X86_64, 0x40000027 } },
 	  .verdict = NSBOX_DENIED, .exit_code = -1, .signal = SIGSYS,
 	  .reason = "seccomp: system call getpid (x32 39) is forbidden" },
+	{ "a foreign call that could not be read", { .killed = KILL_FOREIGN }, .verdict = NSBOX_DENIED,
+	  .exit_code = -1, .signal = SIGSYS, .reason = "seccomp: a system call of another ABI is forbidden" },
 	{ "a foreign call without a name", { .killed = KILL_FOREIGN, .foreign = { true, AUDIT_ARCH_I386, 9999 } },
 	  .verdict = NSBOX_DENIED, .exit_code = -1, .signal = SIGSYS,
 	  .reason = "seccomp: system call of another ABI (i386 9999) is forbidden" },
