@@ -1,7 +1,7 @@
 # nsbox. `make help` lists the targets; CONTRIBUTING.md says how they fit together.
 #
 # The same sources are compiled several times ("flavours"), one folder each:
-#   build/lib    glibc, position independent: libnsbox.so, libnsbox.a, nsbox-policyc
+#   build/lib    glibc, position independent: libnsbox.so, libnsbox.a, nsbox-policyc, nsbox-scope
 #   build/hot    musl, static, no third-party code: the `nsbox` command
 #   build/fault  the command with fault injection, for tests/fault
 #   build/asan   the library with address and undefined-behaviour sanitizers
@@ -62,6 +62,7 @@ CHILD_FLAGS := -fno-stack-protector -U_FORTIFY_SOURCE -fno-sanitize=all
 FLAGS_runtime/child.c := $(CHILD_FLAGS)
 FLAGS_runtime/child_mount.c := $(CHILD_FLAGS)
 FLAGS_runtime/child_lock.c := $(CHILD_FLAGS)
+FLAGS_runtime/companion.c := $(CHILD_FLAGS)
 
 # --- sources -----------------------------------------------------------------
 FLOORS := base policy rootfs runtime
@@ -80,10 +81,15 @@ ASAN_OBJS := $(call objs,asan,$(LIB_SRCS) $(BLOBS))
 TSAN_OBJS := $(call objs,tsan,$(LIB_SRCS) $(BLOBS))
 FUZZ_OBJS := $(call objs,fuzz,$(LIB_SRCS) $(BLOBS))
 POLICYC_OBJS := $(call objs,lib,$(wildcard tools/policyc/*.c))
-ALL_OBJS := $(LIB_OBJS) $(HOT_OBJS) $(FAULT_OBJS) $(ASAN_OBJS) $(TSAN_OBJS) $(FUZZ_OBJS) $(POLICYC_OBJS)
+# The scope of a user's systemd. Without libsystemd's header there is none, and nsbox
+# says so (`nsbox doctor`).
+HAS_SD_BUS := $(shell echo '\#include <systemd/sd-bus.h>' | $(CC) -E - >/dev/null 2>&1 && echo yes)
+SCOPE_OBJS := $(if $(HAS_SD_BUS),$(call objs,lib,$(wildcard tools/scope/*.c)))
+ALL_OBJS := $(LIB_OBJS) $(HOT_OBJS) $(FAULT_OBJS) $(ASAN_OBJS) $(TSAN_OBJS) $(FUZZ_OBJS) $(POLICYC_OBJS) $(SCOPE_OBJS)
 
 LIBS := $(B)/lib/libnsbox.a $(B)/lib/libnsbox.so $(B)/lib/nsbox.pc
 BINS := $(B)/bin/nsbox $(B)/bin/nsbox-policyc
+BINS += $(if $(HAS_SD_BUS),$(B)/bin/nsbox-scope)
 
 all: $(LIBS) $(BINS) compile_commands.json ## build everything (the default)
 
@@ -150,6 +156,11 @@ $(B)/bin/nsbox-policyc: $(POLICYC_OBJS) $(B)/lib/internal.a
 	@mkdir -p $(@D)
 	$(call say,LINK $@)
 	$(Q)$(CC) -pie $(LIB_LDFLAGS) $^ -ljansson -o $@
+
+$(B)/bin/nsbox-scope: $(SCOPE_OBJS)
+	@mkdir -p $(@D)
+	$(call say,LINK $@)
+	$(Q)$(CC) -pie $(LIB_LDFLAGS) $^ -lsystemd -o $@
 
 # What tests and our own programs link: internal names are visible.
 $(B)/lib/internal.a: $(LIB_OBJS)

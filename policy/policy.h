@@ -45,6 +45,8 @@ enum output_action { OUTPUT_TRUNCATE, OUTPUT_KILL };
 enum oom_action { OOM_GROUP, OOM_PROCESS };
 enum disk_action { DISK_DENY, DISK_KILL };
 enum floor { FLOOR_USERSPACE, FLOOR_KERNEL };
+/* How far to go for a cgroup with controllers. */
+enum cgroup_reach { REACH_HERE, REACH_SCOPE, REACH_MOVE };
 
 struct nullable_list {
 	bool is_set; /* false: null, no check; true and empty: nothing allowed */
@@ -110,6 +112,7 @@ struct policy {
 		int floor;		/* enum floor */
 		bool degraded;		/* --allow-degraded */
 		struct strlist optional; /* keys that may stay unenforced */
+		int cgroup;		/* enum cgroup_reach */
 	} enforce;
 	struct {
 		bool listed;		/* in the list that nsbox top reads */

@@ -30,6 +30,7 @@ static const char *const output_actions[] = { "truncate", "kill", NULL };
 static const char *const oom_actions[] = { "group", "process", NULL };
 static const char *const disk_actions[] = { "deny", "kill", NULL };
 static const char *const floors[] = { "userspace", "kernel", NULL };
+static const char *const reaches[] = { "here", "scope", "move", NULL };
 
 /*
  * Names that a tool of the host would execute, or take commands from, the next
@@ -338,6 +339,10 @@ const struct key policy_keys[] = {
 	  .field = AT(enforce.optional), .value_name = "KEY", .by = BY_CODE,
 	  .tighter = TIGHTER_FEWER,
 	  .help = "limit (a key limits.*) that may stay unenforced" },
+	{ .name = "enforce.cgroup", .type = KEY_CHOICE,
+	  .field = AT(enforce.cgroup), .preset = "scope", .choices = reaches,
+	  .value_name = "REACH", .by = BY_CODE, .tighter = TIGHTER_FIXED,
+	  .help = "how far to go for cgroup controllers: here: take what there is; scope: also ask the user's systemd for a scope; move: also move the calling process into a cgroup of its own (default of the command)" },
 
 	/* --- who may see it --- */
 	{ .name = "observe.listed", .type = KEY_BOOL,

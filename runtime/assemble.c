@@ -47,14 +47,14 @@ static unsigned online_cpus(void)
 	return (unsigned)CPU_COUNT(&set);
 }
 
-void host_find(struct host *h, struct nsbox_error *err, int *code)
+void host_find(struct host *h, const struct policy *p, struct nsbox_error *err, int *code)
 {
 	memset(h, 0, sizeof(*h));
 	h->place.fd = -1;
 	*code = identity_find(&h->id, err);
 	if (*code < 0)
 		return;
-	cgroup_find(&h->place);
+	cgroup_find(&h->place, (enum cgroup_reach)p->enforce.cgroup);
 	h->landlock_abi = landlock_abi();
 	h->cpus = online_cpus();
 }

@@ -24,7 +24,7 @@ struct host { /* what this host can do; found once for a box */
 	int landlock_abi;	/* 0: none */
 	unsigned cpus;		/* online */
 };
-void host_find(struct host *h, struct nsbox_error *err, int *code);
+void host_find(struct host *h, const struct policy *p, struct nsbox_error *err, int *code);
 
 struct assembly {
 	struct plan *plan;

@@ -67,7 +67,7 @@ int nsbox_box_open(struct nsbox_box **out, enum nsbox_tier tier,
 	pthread_mutex_init(&box->lock, NULL);
 	r = policy_copy(&box->policy, &policy->p, err);
 	if (r >= 0)
-		host_find(&box->host, err, &r);
+		host_find(&box->host, &box->policy, err, &r);
 	if (r >= 0 && box->policy.fs.write.n)
 		r = identity_for_writing(&box->host.id, err);
 	if (r >= 0)

@@ -11,6 +11,7 @@
 #include "runtime/cgroup.h"
 
 #include "base/cleanup.h"
+#include "base/lines.h"
 #include "base/num.h"
 #include "runtime/decimal.h"
 
@@ -251,6 +252,8 @@ int cgroup_make(struct cgroup *c, const struct cgroup_place *place,
 	sweep(place->fd);
 	if (cgroup_leaf(&made, place->fd) < 0)
 		return err_sys(err, "make a cgroup in %s", place->path);
+	if (place->scope.pid && place->scope.is_apart)
+		made.scope = &place->scope;
 	for (size_t i = 0; i < count; i++) {
 		int r = is_moot(made.fd, &rows[i]) ? 0 : cgroup_set(made.fd, &rows[i], err);
 
@@ -263,12 +266,32 @@ int cgroup_make(struct cgroup *c, const struct cgroup_place *place,
 	return 0;
 }
 
+/* What systemd says is not believed: a box outside of its leaf has no limits. */
+static int join_by_systemd(const struct cgroup *c, int pid, struct nsbox_error *err)
+{
+	owned_fd int fd = openat(c->fd, "cgroup.procs", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	struct lines l = { .fd = fd };
+	int r = scope_attach(c->scope, c->name, pid, err);
+	uint64_t there;
+	char *line;
+
+	if (r < 0)
+		return r;
+	while (fd >= 0 && (line = lines_next(&l)))
+		if (num_uint(line, 1, UINT32_MAX, &there) == 0 && there == (uint64_t)pid)
+			return 0;
+	return err_set(err, NSBOX_E_SYSTEM, "systemd did not move process %d into cgroup %s", pid,
+		       c->name);
+}
+
 int cgroup_join(const struct cgroup *c, int pid, struct nsbox_error *err)
 {
 	char text[24];
 
 	if (pid <= 0)
 		return err_set(err, NSBOX_E_USAGE, "join cgroup %s: %d is no pid", c->name, pid);
+	if (c->scope)
+		return join_by_systemd(c, pid, err);
 	*decimal_put(text, (uint64_t)pid) = '\0';
 	if (write_text(c->fd, "cgroup.procs", text) < 0)
 		return err_sys(err, "move process %d into cgroup %s", pid, c->name);

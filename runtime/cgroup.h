@@ -1,16 +1,19 @@
 /*
  * The ladder of cgroup v2: where a writable cgroup comes from on this host, what
- * it can enforce, and one fresh leaf per run.
+ * it can enforce, and one fresh leaf per run. The steps, first that works:
  *
- *   1. a cgroup v2 (sub)tree that this process may write, with controllers
- *   2. the same without cpu/memory/pids (hybrid hosts): kill, freeze, accounting
- *   3. none
- * A systemd user scope is asked for in a later version.
+ *   top    <mount>/nsbox, below the top of the whole hierarchy (root on a host)
+ *   above  the nearest cgroup around this process that has the controllers on for its
+ *          children and is ours: delegated to us, or the top of a container
+ *   own    the cgroup in which this process is alone: it moves into a leaf, the boxes
+ *          come beside it. Only where the caller agreed to be moved.
+ *   scope  a transient scope of the user's systemd (scope.h)
+ *   bare   a cgroup of ours without controllers: kill, freeze, accounting
+ *   none
  *
- * The tree is <mount>/nsbox/ where the root of the hierarchy is visible and writable,
- * else the cgroup that this process is in. There, "no internal processes" usually
- * means rung 2: moving the caller into a leaf of its own would give it controllers,
- * but a library does not move its caller.
+ * "Ours" is more than writable: a cgroup has one writer (systemd's CGROUP_DELEGATION).
+ * A slice is systemd's; a scope or service is ours when it says that it is delegated;
+ * any other folder when this user owns it.
  */
 #ifndef RUNTIME_CGROUP_H
 #define RUNTIME_CGROUP_H
@@ -18,23 +21,42 @@
 #include "base/err.h"
 #include "policy/limits.h"
 #include "runtime/accounts.h"
+#include "runtime/scope.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
 
-struct cgroup_place {	/* found once per process, cheap to find */
+#define CGROUP_STEPS(X) \
+	X(NONE, "none", "no cgroup of version 2 can be written") \
+	X(TOP, "top", "a folder of our own below the top of the hierarchy") \
+	X(ABOVE, "above", "a cgroup around this process that is delegated to it") \
+	X(OWN, "own", "the own cgroup; the calling process moves into a leaf of it") \
+	X(SCOPE, "scope", "a transient scope of the user's systemd for each box") \
+	X(BARE, "bare", "a cgroup without controllers: kill, freeze and accounting only")
+
+enum cgroup_step {
+#define X(name, word, text) CGROUP_##name,
+	CGROUP_STEPS(X)
+#undef X
+};
+
+struct cgroup_place {	/* found once for a box */
 	int fd;		/* folder in which leaves are made; -1: none */
 	char path[512];
 	bool memory, pids, cpu, io; /* controllers leaves get */
 	bool kill;	/* cgroup.kill is there */
 	bool is_ours;	/* <mount>/nsbox, made by us: removed with its last user */
-	char why[160];	/* rung 2 and 3: what stood in the way, for doctor */
+	int step;	/* enum cgroup_step */
+	struct scope scope; /* of step scope */
+	bool has_no_controllers; /* cgroup v1 has them, or the kernel was built without */
+	char why[160];	/* bare and none: what stood in the way */
 	int os_errno;	/* and the kernel's word for it, or 0 */
 };
-/* Never fails: rung 3 is fd -1 with `why`. */
-void cgroup_find(struct cgroup_place *place);
-/* The same for doctor: enables nothing, leaves nothing, and is async-signal-safe.
- * Controllers that cgroup_find() would have to enable first count as there. */
+/* Never fails: step none is fd -1 with `why`. */
+void cgroup_find(struct cgroup_place *place, enum cgroup_reach reach);
+/* The same for doctor, and async-signal-safe: enables nothing, moves nobody, leaves
+ * nothing. What cgroup_find() would have to enable first counts as there; a scope is
+ * made, and goes when the place is closed. */
 void cgroup_look(struct cgroup_place *place);
 void cgroup_place_close(struct cgroup_place *place);
 
@@ -48,10 +70,19 @@ int cgroup_parse_mount(char *line, struct cgroup_mount *out);
 /* <own path of /proc/self/cgroup> seen from the mount: "" is the mount's top.
  * NULL: outside of what is mounted. */
 const char *cgroup_below_mount(const struct cgroup_mount *m, const char *own);
+int cgroup_find_mount(struct cgroup_mount *out); /* 0, or -1 with errno */
+int cgroup_find_own(char *path, size_t size);    /* as /proc/self/cgroup has it */
+/* Is the folder `name` (its path's last part) one in which we may make leaves? */
+bool cgroup_is_ours(int dirfd, const char *name);
+/* cgroup.procs lists `pid`, perhaps its parent (0: nobody else), and no other. */
+bool cgroup_is_alone(int dirfd, int pid, int parent);
+/* The folder that both paths are below: how much of `a` it is. */
+size_t cgroup_common(const char *a, const char *b);
 
 struct cgroup {		/* one leaf */
 	int fd;		/* for CLONE_INTO_CGROUP; -1: none */
 	int place_fd;	/* borrowed from the place */
+	const struct scope *scope; /* borrowed as well; NULL: we may move processes ourselves */
 	char name[64];	/* unique: "nsbox-<pid>-<n>"; never reused while it exists */
 };
 /*
@@ -66,6 +97,7 @@ int cgroup_make(struct cgroup *c, const struct cgroup_place *place,
  * with errno, async-signal-safe. */
 int cgroup_leaf(struct cgroup *c, int place_fd);
 int cgroup_set(int leaf_fd, const struct cgroup_value *row, struct nsbox_error *err);
+/* Through systemd where only it may: see scope.h. Afterwards the process is in it. */
 int cgroup_join(const struct cgroup *c, int pid, struct nsbox_error *err);
 
 /* A whole file of a leaf, NUL-terminated, without its last newline: its length, or -1.

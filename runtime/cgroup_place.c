@@ -5,28 +5,28 @@
  *
  * Must:    prove by doing: in a folder that is not ours, what is reported as there was
  *          seen in a leaf made for it.
- * Mustn't: move the caller, or enable a controller when it only looks.
+ * Mustn't: make anything in a cgroup that has another writer; move the caller unless it
+ *          agreed; move anybody or enable a controller when it only looks.
  */
 #include "runtime/cgroup.h"
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <linux/openat2.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <time.h>
 
-enum {
-	LINE_MAX_BYTES = 4096, /* a longer line of mountinfo is skipped */
-	LINK_TRIES = 8,
-};
+enum { LINK_TRIES = 8 };
 
 #define OWN_FOLDER "nsbox"
 
 static const char *const controllers[] = { "memory", "pids", "cpu", "io" };
-
-/* --- what /proc says ---------------------------------------------------------- */
 
 static void put_text(char *to, size_t size, const char *text)
 {
@@ -41,162 +41,6 @@ static void say(struct cgroup_place *p, const char *why, int os_errno)
 {
 	put_text(p->why, sizeof(p->why), why);
 	p->os_errno = os_errno;
-}
-
-static char *next_word(char **at)
-{
-	char *s = *at;
-	size_t n = strcspn(s, " ");
-
-	if (!n)
-		return NULL;
-	*at = s + n;
-	if (**at)
-		*(*at)++ = '\0';
-	return s;
-}
-
-static bool is_octal(const char *s)
-{
-	for (int i = 1; i <= 3; i++)
-		if (s[i] < '0' || s[i] > '7')
-			return false;
-	return s[0] == '\\';
-}
-
-/* mountinfo writes space, tab, newline and backslash as \ooo. -1: too long. */
-static int unescape(char *to, size_t size, const char *s)
-{
-	size_t n = 0;
-
-	while (*s) {
-		if (n + 1 >= size)
-			return -1;
-		if (is_octal(s)) {
-			to[n++] = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0'));
-			s += 4;
-		} else {
-			to[n++] = *s++;
-		}
-	}
-	to[n] = '\0';
-	return 0;
-}
-
-/* id parent dev ROOT POINT OPTIONS [optional...] - TYPE source super: proc(5). */
-int cgroup_parse_mount(char *line, struct cgroup_mount *out)
-{
-	char *words[6], *at = line, *word;
-	struct cgroup_mount m;
-
-	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
-		words[i] = next_word(&at);
-		if (!words[i])
-			return -1;
-	}
-	do
-		word = next_word(&at);
-	while (word && strcmp(word, "-") != 0);
-	word = word ? next_word(&at) : NULL;
-	if (!word || strcmp(word, "cgroup2") != 0)
-		return -1;
-	if (unescape(m.root, sizeof(m.root), words[3]) < 0 ||
-	    unescape(m.point, sizeof(m.point), words[4]) < 0)
-		return -1;
-	m.is_writable = strncmp(words[5], "rw", 2) == 0;
-	*out = m;
-	return 0;
-}
-
-const char *cgroup_below_mount(const struct cgroup_mount *m, const char *own)
-{
-	size_t n = strcmp(m->root, "/") == 0 ? 0 : strlen(m->root);
-
-	/* "/../x": the cgroup is outside of this process's cgroup namespace */
-	if (own[0] != '/' || strncmp(own, "/..", 3) == 0 || strncmp(own, m->root, n) != 0 ||
-	    (own[n] != '/' && own[n] != '\0'))
-		return NULL;
-	own += n;
-	return own + (*own == '/');
-}
-
-/* Lines of a file, one after the other, in a buffer of the caller. */
-struct lines {
-	int fd;
-	size_t have, used;
-	bool is_cut; /* the rest of a line that was too long is still to come */
-	char text[LINE_MAX_BYTES];
-};
-
-static char *next_line(struct lines *l)
-{
-	for (;;) {
-		char *start = l->text + l->used, *end;
-		ssize_t n;
-
-		end = memchr(start, '\n', l->have - l->used);
-		if (end) {
-			bool skip = l->is_cut;
-
-			*end = '\0';
-			l->used = (size_t)(end + 1 - l->text);
-			l->is_cut = false;
-			if (!skip)
-				return start;
-			continue;
-		}
-		l->have -= l->used;
-		memmove(l->text, start, l->have);
-		l->used = 0;
-		if (l->have == sizeof(l->text)) {
-			l->have = 0;
-			l->is_cut = true;
-		}
-		n = read(l->fd, l->text + l->have, sizeof(l->text) - l->have);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return NULL;
-		l->have += (size_t)n;
-	}
-}
-
-static int find_mount(struct cgroup_mount *out)
-{
-	owned_fd int fd = openat(AT_FDCWD, "/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
-	struct lines l = { .fd = fd };
-	struct cgroup_mount m;
-	bool found = false;
-	char *line;
-
-	if (fd < 0)
-		return -1;
-	while ((line = next_line(&l))) {
-		if (cgroup_parse_mount(line, &m) < 0)
-			continue;
-		if (!found || (m.is_writable && !out->is_writable))
-			*out = m;
-		found = true;
-	}
-	errno = ENOENT;
-	return found ? 0 : -1;
-}
-
-static int find_own(char *path, size_t size)
-{
-	owned_fd int fd = openat(AT_FDCWD, "/proc/self/cgroup", O_RDONLY | O_CLOEXEC);
-	struct lines l = { .fd = fd };
-	char *line;
-
-	if (fd < 0)
-		return -1;
-	while ((line = next_line(&l)))
-		if (strncmp(line, "0::", 3) == 0) {
-			put_text(path, size, line + 3);
-			return 0;
-		}
-	errno = ENOENT;
-	return -1;
 }
 
 /* --- controllers ---------------------------------------------------------------- */
@@ -363,6 +207,8 @@ static int take_top(struct cgroup_place *p, int mount_fd)
 	if (refused)
 		say(p, "the controllers of the top cgroup cannot be enabled", refused);
 	p->fd = take_fd(fd);
+	p->step = CGROUP_TOP;
+	p->has_no_controllers = !p->memory;
 	p->is_ours = true;
 	add_path(p, OWN_FOLDER);
 	return 0;
@@ -379,73 +225,341 @@ static int look_at_top(struct cgroup_place *p, int mount_fd)
 	p->pids = p->pids || has_word(there, "pids");
 	p->cpu = p->cpu || has_word(there, "cpu");
 	p->fd = fcntl(mount_fd, F_DUPFD_CLOEXEC, 0);
+	p->step = CGROUP_TOP;
+	p->has_no_controllers = !has_word(there, "memory");
 	add_path(p, OWN_FOLDER);
 	return p->fd < 0 ? -1 : 0;
 }
 
-static int take_own(struct cgroup_place *p, int mount_fd, const char *below, bool may_enable)
+static bool is_slice(const char *path)
 {
-	owned_fd int fd = -1;
-	int refused = 0;
+	size_t n = strlen(path);
 
-	fd = openat(mount_fd, *below ? below : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return -1;
-	if (may_enable)
-		refused = enable(fd, ARRAY_SIZE(controllers));
-	if (probe(p, fd) < 0)
-		return -1;
-	if (refused == EBUSY)
-		say(p, "this process is itself in the cgroup, which may therefore have no controllers for leaves",
-		    EBUSY);
-	else if (refused)
-		say(p, "the controllers of the own cgroup cannot be enabled", refused);
-	p->fd = take_fd(fd);
-	add_path(p, below);
+	return n >= 6 && strcmp(path + n - 6, ".slice") == 0;
+}
+
+/* --- the steps -------------------------------------------------------------------- */
+
+struct ladder { /* what the steps work on */
+	struct cgroup_place *place;
+	struct cgroup_mount mount;
+	int mount_fd;
+	const char *below; /* the same, from the mount; "" is the mount's top */
+	enum cgroup_reach reach;
+	bool only_look;
+};
+
+/* A path that others may have told us: no links, nothing mounted over. */
+static int open_below(const struct ladder *l, const char *path)
+{
+	return fd_open(l->mount_fd, *path ? path : ".", O_RDONLY | O_DIRECTORY, 0,
+		       RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV);
+}
+
+static int keep(const struct ladder *l, int fd, const char *path, enum cgroup_step step)
+{
+	struct cgroup_place *p = l->place;
+
+	p->fd = fd;
+	p->step = (int)step;
+	add_path(p, path);
 	return 0;
 }
 
-static void find(struct cgroup_place *p, bool only_look)
+/* Without these two, a box can be watched and no more. */
+static bool has_controllers(const struct cgroup_place *p)
 {
-	struct cgroup_mount m;
+	return p->memory && p->pids;
+}
+
+static void forget_controllers(struct cgroup_place *p)
+{
+	p->memory = p->pids = p->cpu = p->io = false;
+}
+
+static int try_above(const struct ladder *l, const char *path)
+{
+	owned_fd int fd = open_below(l, path);
+	const char *name = strrchr(path, '/');
+	char on[256];
+
+	if (fd < 0 || !has_file(fd, "cgroup.type") || !cgroup_is_ours(fd, name ? name + 1 : path))
+		return -1;
+	read_words(fd, "cgroup.subtree_control", on, sizeof(on));
+	if (!has_word(on, "memory") || !has_word(on, "pids") || probe(l->place, fd) < 0)
+		return -1;
+	if (!has_controllers(l->place)) {
+		forget_controllers(l->place);
+		return -1;
+	}
+	return keep(l, take_fd(fd), path, CGROUP_ABOVE);
+}
+
+/*
+ * From here up. What lies above a slice is not for us even where it is delegated: to
+ * systemd, as user@.service is. But the top of a container is, to its root.
+ */
+static int take_above(const struct ladder *l)
+{
+	char path[256];
+	bool is_past_slice = false;
+
+	put_text(path, sizeof(path), l->below);
+	for (;;) {
+		char *slash = strrchr(path, '/');
+
+		is_past_slice = is_past_slice || is_slice(path);
+		if ((!is_past_slice || (!*path && geteuid() == 0)) && try_above(l, path) == 0)
+			return 0;
+		if (!*path)
+			return -1;
+		*(slash ? slash : path) = '\0';
+	}
+}
+
+/* Back to where we were; the kernel allows it as long as no controller is on. */
+static void move_back(int dirfd, const struct cgroup *leaf)
+{
+	const struct cgroup parent = { .fd = dirfd };
+
+	if (cgroup_join(&parent, getpid(), NULL) == 0)
+		(void)unlinkat(dirfd, leaf->name, AT_REMOVEDIR);
+}
+
+/*
+ * "No internal processes": only when we have left it for a leaf may this cgroup have
+ * controllers for its children. There is no way back while a box is alive, so we stay;
+ * the leaf goes with its parent, or with a later sweep.
+ */
+static int move_into_leaf(struct cgroup_place *p, int dirfd)
+{
+	struct cgroup leaf = { .fd = -1 };
+	owned_fd int leaf_fd = -1;
+	int refused;
+
+	if (cgroup_leaf(&leaf, dirfd) < 0)
+		return -1;
+	leaf_fd = leaf.fd;
+	if (cgroup_join(&leaf, getpid(), NULL) < 0) {
+		(void)unlinkat(dirfd, leaf.name, AT_REMOVEDIR);
+		return -1;
+	}
+	refused = enable(dirfd, ARRAY_SIZE(controllers));
+	if (probe(p, dirfd) == 0 && has_controllers(p))
+		return 0;
+	forget_controllers(p);
+	move_back(dirfd, &leaf);
+	errno = refused;
+	return -1;
+}
+
+static int look_at_own(struct cgroup_place *p, int dirfd)
+{
+	char there[256];
+
+	if (probe(p, dirfd) < 0)
+		return -1;
+	read_words(dirfd, "cgroup.controllers", there, sizeof(there));
+	p->memory = has_word(there, "memory");
+	p->pids = has_word(there, "pids");
+	p->cpu = has_word(there, "cpu");
+	p->io = has_word(there, "io");
+	return has_controllers(p) ? 0 : -1;
+}
+
+static int take_own(const struct ladder *l)
+{
+	owned_fd int fd = open_below(l, l->below);
+	const char *name = strrchr(l->below, '/');
+	char there[256];
+
+	/* Not at the top of the hierarchy: there controllers need no move. */
+	if (fd < 0 || !has_file(fd, "cgroup.type") ||
+	    !cgroup_is_ours(fd, name ? name + 1 : l->below))
+		return -1;
+	read_words(fd, "cgroup.controllers", there, sizeof(there));
+	if (!has_word(there, "memory") || !has_word(there, "pids"))
+		return -1;
+	if (!cgroup_is_alone(fd, getpid(), l->only_look ? getppid() : getpid())) {
+		say(l->place, "other processes are in the own cgroup, which may therefore have no controllers for leaves",
+		    EBUSY);
+		return -1;
+	}
+	if (l->reach < REACH_MOVE) {
+		say(l->place, "this process is in the own cgroup, and may not be moved out of the way (enforce.cgroup)",
+		    EBUSY);
+		return -1;
+	}
+	if ((l->only_look ? look_at_own(l->place, fd) : move_into_leaf(l->place, fd)) < 0)
+		return -1;
+	return keep(l, take_fd(fd), l->below, CGROUP_OWN);
+}
+
+/* --- the step of systemd ---------------------------------------------------------- */
+
+static int not_a_scope(struct cgroup_place *p, const char *why, int os_errno)
+{
+	say(p, why, os_errno);
+	return -1;
+}
+
+/* What the scope's keeper says is a hint; what the kernel shows is taken. */
+static int check_scope(const struct ladder *l, int fd)
+{
+	struct statfs fs;
+	struct stat st;
+
+	if (fd < 0)
+		return not_a_scope(l->place, "the scope of the user's systemd cannot be opened", errno);
+	if (fstatfs(fd, &fs) < 0 || fs.f_type != CGROUP2_SUPER_MAGIC || fstat(fd, &st) < 0 ||
+	    st.st_uid != geteuid())
+		return not_a_scope(l->place, "the scope of the user's systemd is no cgroup of this user", 0);
+	return 0;
+}
+
+/* The keeper goes into a leaf, the controllers on, and a leaf shows them. */
+static int furnish_scope(struct cgroup_place *p, int fd)
+{
+	struct cgroup keeper = { .fd = -1 };
+	owned_fd int keeper_fd = -1;
+	int refused;
+
+	if (mkdirat(fd, "sup", 0700) < 0)
+		return not_a_scope(p, "the scope of the user's systemd is not writable", errno);
+	keeper.fd = keeper_fd = openat(fd, "sup", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (keeper.fd < 0 || cgroup_join(&keeper, p->scope.pid, NULL) < 0)
+		return not_a_scope(p, "the scope's keeper cannot be moved out of the way", errno);
+	refused = enable(fd, ARRAY_SIZE(controllers));
+	if (probe(p, fd) < 0)
+		return not_a_scope(p, "no leaf can be made in the scope of the user's systemd", errno);
+	if (has_controllers(p))
+		return 0;
+	forget_controllers(p);
+	return not_a_scope(p, "the user's systemd was given no controllers to pass on", refused);
+}
+
+/* May we ourselves move a process from our cgroup to one in the scope? */
+static bool is_apart(const struct ladder *l, const char *scope)
+{
+	char path[256];
+	size_t n = cgroup_common(l->below, scope);
+	owned_fd int fd = -1;
+
+	put_text(path, sizeof(path), scope);
+	path[n < sizeof(path) ? n : 0] = '\0';
+	fd = open_below(l, path);
+	return fd < 0 || faccessat(fd, "cgroup.procs", W_OK, 0) < 0;
+}
+
+static int use_scope(const struct ladder *l, const struct scope_answer *answer)
+{
+	struct cgroup_place *p = l->place;
+	const char *below = cgroup_below_mount(&l->mount, answer->path);
+	owned_fd int fd = below && *below ? open_below(l, below) : -1;
+
+	if (check_scope(l, fd) < 0 || furnish_scope(p, fd) < 0)
+		return -1;
+	p->scope.is_apart = is_apart(l, below);
+	return keep(l, take_fd(fd), below, CGROUP_SCOPE);
+}
+
+static int take_scope(const struct ladder *l)
+{
+	struct scope_answer answer;
+	struct cgroup_place *p = l->place;
+
+	if (l->reach < REACH_SCOPE || geteuid() == 0)
+		return -1;
+	if (!scope_is_likely())
+		return not_a_scope(p, "no systemd of this user is running, which could delegate a cgroup",
+				   0);
+	if (scope_start(&p->scope, &answer) < 0)
+		return not_a_scope(p, answer.text, answer.os_errno);
+	if (use_scope(l, &answer) == 0)
+		return 0;
+	scope_end(&p->scope);
+	return -1;
+}
+
+/* The own cgroup as it is. */
+static int take_bare(const struct ladder *l)
+{
+	owned_fd int fd = open_below(l, l->below);
+	struct cgroup_place *p = l->place;
+
+	if (fd < 0 || probe(p, fd) < 0) {
+		if (!p->why[0])
+			say(p, "the own cgroup is not writable", errno);
+		return -1;
+	}
+	return keep(l, take_fd(fd), l->below, CGROUP_BARE);
+}
+
+static void climb(struct ladder *l)
+{
+	char there[256];
+
+	read_words(l->mount_fd, "cgroup.controllers", there, sizeof(there));
+	l->place->has_no_controllers = !has_word(there, "memory");
+	if (!l->place->has_no_controllers &&
+	    (take_above(l) == 0 || take_own(l) == 0 || take_scope(l) == 0)) {
+		l->place->why[0] = '\0';
+		return;
+	}
+	(void)take_bare(l);
+}
+
+static void find(struct ladder *l)
+{
+	struct cgroup_place *p = l->place;
 	owned_fd int mount_fd = -1;
 	char own[256];
-	const char *below;
 
 	memset(p, 0, sizeof(*p));
 	p->fd = -1;
-	if (find_mount(&m) < 0)
+	if (cgroup_find_mount(&l->mount) < 0)
 		return say(p, "no cgroup2 file system is mounted", 0);
-	if (!m.is_writable)
+	if (!l->mount.is_writable)
 		return say(p, "the cgroup2 file system is mounted read-only", EROFS);
-	mount_fd = openat(AT_FDCWD, m.point, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	l->mount_fd = mount_fd =
+		openat(AT_FDCWD, l->mount.point, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (mount_fd < 0)
 		return say(p, "the cgroup2 mount cannot be opened", errno);
-	put_text(p->path, sizeof(p->path), m.point);
+	put_text(p->path, sizeof(p->path), l->mount.point);
 	if (!has_file(mount_fd, "cgroup.type") &&
-	    (only_look ? look_at_top(p, mount_fd) : take_top(p, mount_fd)) == 0)
+	    (l->only_look ? look_at_top(p, mount_fd) : take_top(p, mount_fd)) == 0)
 		return;
-	if (find_own(own, sizeof(own)) < 0)
+	if (cgroup_find_own(own, sizeof(own)) < 0)
 		return say(p, "this process is in no cgroup of version 2", errno);
-	below = cgroup_below_mount(&m, own);
-	if (!below)
+	l->below = cgroup_below_mount(&l->mount, own);
+	if (!l->below)
 		return say(p, "the own cgroup is not below the cgroup2 mount", 0);
-	if (take_own(p, mount_fd, below, !only_look) < 0)
-		say(p, "the own cgroup is not writable", errno);
+	climb(l);
+}
+
+static void name_what_is_missing(struct cgroup_place *p)
+{
+	if (p->fd < 0 || p->memory)
+		return;
+	p->step = CGROUP_BARE;
+	if (p->has_no_controllers)
+		say(p, "the cgroup2 hierarchy has no memory controller (cgroup v1 has it)", 0);
 }
 
 void cgroup_look(struct cgroup_place *p)
 {
-	find(p, true);
-	if (p->fd >= 0 && !p->why[0] && !p->memory)
-		say(p, "the cgroup2 hierarchy has no memory controller (cgroup v1 has it)", 0);
+	struct ladder l = { .place = p, .reach = REACH_MOVE, .only_look = true };
+
+	find(&l);
+	name_what_is_missing(p);
 }
 
-void cgroup_find(struct cgroup_place *p)
+void cgroup_find(struct cgroup_place *p, enum cgroup_reach reach)
 {
-	find(p, false);
-	if (p->fd >= 0 && !p->why[0] && !p->memory)
-		say(p, "the cgroup2 hierarchy has no memory controller (cgroup v1 has it)", 0);
+	struct ladder l = { .place = p, .reach = reach };
+
+	find(&l);
+	name_what_is_missing(p);
 }
 
 void cgroup_place_close(struct cgroup_place *p)
@@ -457,4 +571,5 @@ void cgroup_place_close(struct cgroup_place *p)
 	else
 		close(p->fd);
 	p->fd = -1;
+	scope_end(&p->scope);
 }

@@ -420,7 +420,7 @@ int probe_sampling(struct probe_report *r)
 
 /* --- cgroups --------------------------------------------------------------------------- */
 
-int probe_cgroup(struct probe_report *r)
+static int look_for_place(struct probe_report *r)
 {
 	r->step = STEP_CGROUP;
 	cgroup_look(&r->place);
@@ -430,14 +430,40 @@ int probe_cgroup(struct probe_report *r)
 	return -1;
 }
 
+int probe_cgroup(struct probe_report *r)
+{
+	int result = look_for_place(r), saved = errno;
+
+	cgroup_place_close(&r->place); /* a scope, say, goes again */
+	errno = saved;
+	return result;
+}
+
+/* Born in it, or moved by systemd where only that may. */
+static int child_in(const struct cgroup *leaf)
+{
+	struct clone_args args = { .exit_signal = SIGCHLD };
+	int pid;
+
+	if (!leaf->scope) {
+		args.flags = CLONE_INTO_CGROUP;
+		args.cgroup = (uint64_t)leaf->fd;
+	}
+	pid = sleeping_child(&args);
+	if (pid > 0 && leaf->scope && cgroup_join(leaf, pid, NULL) < 0) {
+		end_child(pid);
+		errno = EACCES;
+		return -1;
+	}
+	return pid;
+}
+
 static int kill_in(struct probe_report *r, const struct cgroup *leaf)
 {
-	struct clone_args args = { .flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD,
-				   .cgroup = (uint64_t)leaf->fd };
 	int status = 0, pid;
 
 	r->step = STEP_INTO_CGROUP;
-	pid = sleeping_child(&args);
+	pid = child_in(leaf);
 	if (pid < 0)
 		return -1;
 	r->step = STEP_CGROUP_KILL;
@@ -455,14 +481,17 @@ int probe_cgroup_kill(struct probe_report *r)
 	struct cgroup leaf = { .fd = -1 };
 	int result, saved;
 
-	if (probe_cgroup(r) < 0)
+	if (look_for_place(r) < 0)
 		return -1;
 	r->step = STEP_CGROUP;
-	if (cgroup_leaf(&leaf, r->place.fd) < 0)
-		return -1;
-	result = kill_in(r, &leaf);
+	result = cgroup_leaf(&leaf, r->place.fd);
+	if (r->place.scope.pid && r->place.scope.is_apart)
+		leaf.scope = &r->place.scope;
+	if (result == 0)
+		result = kill_in(r, &leaf);
 	saved = errno;
 	cgroup_destroy(&leaf);
+	cgroup_place_close(&r->place);
 	errno = saved;
 	return result;
 }

@@ -146,6 +146,13 @@ static void restore_groups(struct groups *saved)
 	free(saved->v);
 }
 
+/* Where only systemd may move it, the kernel would refuse, after all the work of a
+ * clone. */
+static int cgroup_to_clone_into(const struct cgroup *c)
+{
+	return c && !c->scope ? c->fd : -1;
+}
+
 static long stage_clone(struct child_args *a, char *stack, const struct launch_request *r,
 			struct live *l, bool *in_cgroup)
 {
@@ -158,7 +165,7 @@ static long stage_clone(struct child_args *a, char *stack, const struct launch_r
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &saved, sizeof(all));
 	pid = drop_groups(r->id, &groups);
 	if (pid == 0)
-		pid = clone_child(a, stack, r->cgroup ? r->cgroup->fd : -1, &l->pidfd, in_cgroup);
+		pid = clone_child(a, stack, cgroup_to_clone_into(r->cgroup), &l->pidfd, in_cgroup);
 	restore_groups(&groups);
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &saved, NULL, sizeof(saved));
 	return pid;

@@ -27,7 +27,7 @@
 
 static void need_place(struct cgroup_place *place)
 {
-	cgroup_find(place);
+	cgroup_find(place, REACH_HERE);
 	if (place->fd >= 0)
 		return;
 	print_message("# SKIP: no writable cgroup2 here: %s (%s)\n", place->why,
@@ -107,7 +107,7 @@ static void finding_and_closing_a_place_leaves_nothing(void **state)
 	need_place(&place);
 	strcpy(path, place.path);
 	if (place.is_ours) {
-		cgroup_find(&second);
+		cgroup_find(&second, REACH_HERE);
 		assert_string_equal(second.path, path);
 		cgroup_place_close(&place);
 		assert_int_equal(access(path, F_OK), 0); /* the second still uses it */
@@ -418,7 +418,7 @@ static void a_user_without_a_delegated_cgroup_is_told_why(void **state)
 		if (setgroups(0, NULL) < 0 || setresgid(65534, 65534, 65534) < 0 ||
 		    setresuid(65534, 65534, 65534) < 0)
 			_exit(1);
-		cgroup_find(&place);
+		cgroup_find(&place, REACH_HERE);
 		_exit(place.fd != -1	    ? 2 :
 		      place.os_errno != EACCES ? 3 :
 		      !place.why[0]	       ? 4 :

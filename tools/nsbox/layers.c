@@ -287,7 +287,11 @@ int layers_build(struct nsbox_policy **out, const struct args *a, const char *pr
 	r = nsbox_policy_new(&policy, profile, err);
 	if (r < 0)
 		return r;
-	r = apply_layers(policy, a, err);
+	/* A command is its own process: it may be moved. Before the layers, which may
+	 * say otherwise. */
+	r = nsbox_policy_set(policy, "enforce.cgroup", "move", err);
+	if (r == 0)
+		r = apply_layers(policy, a, err);
 	if (r < 0) {
 		nsbox_policy_free(policy);
 		return r;
