@@ -49,6 +49,9 @@ struct cgroup_place {	/* found once for a box */
 	int step;	/* enum cgroup_step */
 	struct scope scope; /* of step scope */
 	bool has_no_controllers; /* cgroup v1 has them, or the kernel was built without */
+	bool is_nested;	/* the mount's top is not the hierarchy's: in a container */
+	bool is_user;	/* the caller is not root */
+	char own[256];	/* this process's cgroup, as /proc/self/cgroup has it */
 	char why[160];	/* bare and none: what stood in the way */
 	int os_errno;	/* and the kernel's word for it, or 0 */
 };
@@ -59,6 +62,9 @@ void cgroup_find(struct cgroup_place *place, enum cgroup_reach reach);
  * made, and goes when the place is closed. */
 void cgroup_look(struct cgroup_place *place);
 void cgroup_place_close(struct cgroup_place *place);
+const char *cgroup_step_name(int step), *cgroup_step_text(int step);
+/* The command or unit line that would give this place controllers; NULL: it has them. */
+const char *cgroup_remedy(const struct cgroup_place *place);
 
 /* How the place is found, apart, so that it can be tested without the mounts. */
 struct cgroup_mount {

@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/lines.h"
 #include "base/num.h"
+#include "runtime/decimal.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -21,8 +22,31 @@ static bool ends_with(const char *name, const char *end)
 	return n >= m && strcmp(name + n - m, end) == 0;
 }
 
-/* systemd marks what it delegates; the user's own manager may set only the latter. */
-static bool is_delegated(int dirfd)
+/*
+ * The system's systemd marks what it delegates. The user's did not before version 254,
+ * but keeps the settings of a transient unit in a file: what "systemd-run --user --scope
+ * -p Delegate=yes" makes.
+ */
+static bool says_delegate(const char *unit)
+{
+	char path[512] = "/run/user/", *to = decimal_put(path + 10, geteuid());
+	static const char folder[] = "/systemd/transient/";
+	owned_fd int fd = -1;
+	struct lines l = { 0 };
+	char *line;
+
+	if ((size_t)(to - path) + sizeof(folder) + strlen(unit) > sizeof(path))
+		return false;
+	memcpy(to, folder, sizeof(folder) - 1);
+	memcpy(to + sizeof(folder) - 1, unit, strlen(unit) + 1);
+	l.fd = fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+	while (fd >= 0 && (line = lines_next(&l)))
+		if (strcmp(line, "Delegate=yes") == 0)
+			return true;
+	return false;
+}
+
+static bool is_delegated(int dirfd, const char *unit)
 {
 	static const char *const marks[] = { "trusted.delegate", "user.delegate" };
 	char value[4];
@@ -30,7 +54,7 @@ static bool is_delegated(int dirfd)
 	for (size_t i = 0; i < ARRAY_SIZE(marks); i++)
 		if (fgetxattr(dirfd, marks[i], value, sizeof(value)) == 1 && value[0] == '1')
 			return true;
-	return false;
+	return says_delegate(unit);
 }
 
 bool cgroup_is_ours(int dirfd, const char *name)
@@ -40,7 +64,7 @@ bool cgroup_is_ours(int dirfd, const char *name)
 	if (fstat(dirfd, &st) < 0 || st.st_uid != geteuid() || ends_with(name, ".slice"))
 		return false;
 	if (ends_with(name, ".scope") || ends_with(name, ".service"))
-		return is_delegated(dirfd);
+		return is_delegated(dirfd, name);
 	return true;
 }
 

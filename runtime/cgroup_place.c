@@ -513,10 +513,10 @@ static void find(struct ladder *l)
 {
 	struct cgroup_place *p = l->place;
 	owned_fd int mount_fd = -1;
-	char own[256];
 
 	memset(p, 0, sizeof(*p));
 	p->fd = -1;
+	p->is_user = geteuid() != 0;
 	if (cgroup_find_mount(&l->mount) < 0)
 		return say(p, "no cgroup2 file system is mounted", 0);
 	if (!l->mount.is_writable)
@@ -526,12 +526,13 @@ static void find(struct ladder *l)
 	if (mount_fd < 0)
 		return say(p, "the cgroup2 mount cannot be opened", errno);
 	put_text(p->path, sizeof(p->path), l->mount.point);
-	if (!has_file(mount_fd, "cgroup.type") &&
+	p->is_nested = has_file(mount_fd, "cgroup.type");
+	if (!p->is_nested &&
 	    (l->only_look ? look_at_top(p, mount_fd) : take_top(p, mount_fd)) == 0)
 		return;
-	if (cgroup_find_own(own, sizeof(own)) < 0)
+	if (cgroup_find_own(p->own, sizeof(p->own)) < 0)
 		return say(p, "this process is in no cgroup of version 2", errno);
-	l->below = cgroup_below_mount(&l->mount, own);
+	l->below = cgroup_below_mount(&l->mount, p->own);
 	if (!l->below)
 		return say(p, "the own cgroup is not below the cgroup2 mount", 0);
 	climb(l);

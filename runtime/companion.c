@@ -178,37 +178,46 @@ static void child(void *arg)
 		sys(exit_group, 126);
 }
 
-pid_t companion_start(const struct companion_call *call)
+int companion_start(struct companion_process *p, const struct companion_call *call)
 {
 	char stack[STACK_SIZE] __attribute__((aligned(16)));
 	const uint64_t all = ~(uint64_t)0;
 	struct start s = { .call = call };
+	struct companion_process made = { .pidfd = -1 };
 	uint64_t saved;
-	int unused;
 	long pid;
 
 	/* Raw: libc's mask leaves its own internal signals open. */
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &saved, sizeof(all));
 	/* VFORK: we go on, and the stack with us, only when it is another program. */
-	pid = sys_clone_on(CLONE_VM | CLONE_VFORK, stack + sizeof(stack), &unused, child, &s);
+	pid = sys_clone_on(CLONE_VM | CLONE_VFORK | CLONE_PIDFD, stack + sizeof(stack),
+			   &made.pidfd, child, &s);
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &saved, NULL, sizeof(saved));
+	made.pid = (pid_t)pid;
 	if (pid > 0 && s.failed < 0) {
-		companion_end((pid_t)pid);
+		companion_end(&made);
 		pid = s.failed;
 	}
-	if (pid >= 0)
-		return (pid_t)pid;
-	errno = (int)-pid;
-	return -1;
+	if (pid < 0) {
+		errno = (int)-pid;
+		return -1;
+	}
+	*p = made;
+	return 0;
 }
 
-int companion_end(pid_t pid)
+int companion_end(struct companion_process *p)
 {
-	int status;
+	siginfo_t info = { 0 };
+	int r;
 
-	kill(pid, SIGKILL);
-	while (waitpid(pid, &status, __WALL) < 0)
-		if (errno != EINTR)
-			return -1;
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+	syscall(SYS_pidfd_send_signal, p->pidfd, SIGKILL, NULL, 0);
+	do
+		r = waitid((idtype_t)3 /* P_PIDFD */, (id_t)p->pidfd, &info, WEXITED | __WALL);
+	while (r < 0 && errno == EINTR);
+	close(p->pidfd);
+	p->pidfd = -1;
+	if (r < 0)
+		return -1;
+	return info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
 }

@@ -26,14 +26,18 @@ struct companion_call {
 	int stdio[3];		/* become 0, 1, 2; each, and exe, is 3 or above */
 	char *const *argv;	/* the environment is empty */
 };
+struct companion_process {
+	pid_t pid;
+	int pidfd;
+};
 /*
- * The pid, or -1 with errno, of execve(2) too. The child has no exit signal: a caller's
- * wait(2) and SIGCHLD handler do not see it.
+ * 0, or -1 with errno, of execve(2) too. Until then the child has no exit signal; execve
+ * makes it an ordinary one, so a caller who waits for everything may reap it first.
  */
-pid_t companion_start(const struct companion_call *call);
+int companion_start(struct companion_process *p, const struct companion_call *call);
 
 /* SIGKILL, wait. The exit code, or 128 + the signal; -1: somebody else reaped it. */
-int companion_end(pid_t pid);
+int companion_end(struct companion_process *p);
 
 /* The descriptor itself or a copy from 3 up; -1 stays -1. */
 int companion_above_stdio(int fd);

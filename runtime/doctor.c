@@ -99,7 +99,7 @@ static const struct check checks[C_COUNT] = {
 	[C_KEYRING] = { "keyring", "a session keyring of the box's own",
 		"keys of the caller's session may be reachable", SURROUNDINGS, { probe_keyring, false, 0 }, WANTED, CAUSE_OWN, false },
 	[C_CGROUP] = { "cgroup", "a cgroup of version 2 for each run",
-		"limits by sampling, killing by pid namespace", "run nsbox in a delegated cgroup: systemd-run --user --scope -p Delegate=yes nsbox ...",
+		"limits by sampling, killing by pid namespace", NULL,
 		{ probe_cgroup, false, 0 }, WANTED, CAUSE_CGROUP, false },
 	[C_CGROUP_KILL] = { "cgroup_kill", "one write kills all of a run",
 		"the box is killed through its PID 1", "a writable cgroup2 and a kernel of version 5.14 or newer", { probe_cgroup_kill, false, 0 }, EXTRA, CAUSE_OWN, false },
@@ -114,10 +114,6 @@ static const struct check checks[C_COUNT] = {
 	[C_CPU] = { "cpu_limit", "limits.cpus and limits.cpu_time", "limits.cpus is refused", NULL, { NULL, false, 0 }, WANTED, CAUSE_CGROUP, false },
 };
 /* clang-format on */
-
-#define CONTROLLERS_REMEDY \
-	"give the cgroup2 hierarchy the controller: boot with systemd.unified_cgroup_hierarchy=1 " \
-	"(or cgroup_no_v1=all); as a user run under systemd-run --user --scope -p Delegate=yes"
 
 static const char *const step_texts[STEP_COUNT] = {
 #define X(name, text) [STEP_##name] = text,
@@ -222,8 +218,12 @@ static void explain_failure(const struct examination *e, enum check_id id, struc
 		detail(f, "; this kernel was built without Landlock");
 	if (c->cause == CAUSE_LANDLOCK && r->os_errno == EOPNOTSUPP)
 		detail(f, "; Landlock is built in and not switched on");
-	if (c->cause == CAUSE_CGROUP && r->place.why[0])
-		detail(f, "; %s", r->place.why);
+	if (c->cause == CAUSE_CGROUP) {
+		detail(f, "; step: %s", cgroup_step_name(r->place.step));
+		if (r->place.why[0])
+			detail(f, "; %s", r->place.why);
+		f->remedy = cgroup_remedy(&r->place);
+	}
 	detail(f, "; without it: %s", c->without);
 }
 
@@ -247,7 +247,8 @@ static void add_success(const struct examination *e, enum check_id id, struct fi
 	if (id == C_KEYRING && r->value)
 		detail(f, "; this kernel has no keyrings, so there is nothing to reach");
 	if (id == C_CGROUP)
-		detail(f, "; below %s", r->place.path);
+		detail(f, "; step: %s (%s); below %s", cgroup_step_name(r->place.step),
+		       cgroup_step_text(r->place.step), r->place.path);
 	if (id == C_SAMPLING)
 		f->strength = "userspace";
 }
@@ -286,7 +287,7 @@ static void find_limit(const struct examination *e, enum check_id id, struct fin
 		detail(f, "%s by the cgroup controller", checks[id].gives);
 		return;
 	}
-	f->remedy = CONTROLLERS_REMEDY;
+	f->remedy = cgroup_remedy(&place->place);
 	if (e->reports[C_SAMPLING].failed) {
 		f->answer = DEGRADED;
 		f->strength = "none";
@@ -370,6 +371,7 @@ static void to_json(const struct examination *e, enum status s, struct buf *b)
 	json_object(&j);
 	json_kstr(&j, "local", status_words[s]);
 	json_end(&j, '}');
+	json_kstr(&j, "cgroup_step", cgroup_step_name(e->reports[C_CGROUP].place.step));
 	json_key(&j, "checks");
 	json_array(&j);
 	for (enum check_id id = 0; id < C_COUNT; id++) {

@@ -21,21 +21,30 @@ static bool is_optional(const struct policy *p, const char *key)
 	return p->enforce.degraded || strlist_has(&p->enforce.optional, key);
 }
 
-/* One limit that a cgroup controller would hold in the kernel, else the launcher. */
-static int limit_strength(const struct policy *p, const char *key, bool kernel, bool wanted,
-			  enum nsbox_strength *out, struct nsbox_error *err)
+/* One that a cgroup controller would hold in the kernel, else the launcher. */
+struct limit {
+	const char *key;
+	bool kernel, wanted;
+};
+
+static int limit_strength(const struct policy *p, const struct cgroup_place *place,
+			  const struct limit *l, enum nsbox_strength *out,
+			  struct nsbox_error *err)
 {
-	*out = kernel ? NSBOX_STRENGTH_KERNEL : NSBOX_STRENGTH_USERSPACE;
-	if (!wanted) {
+	const char *remedy = cgroup_remedy(place);
+
+	*out = l->kernel ? NSBOX_STRENGTH_KERNEL : NSBOX_STRENGTH_USERSPACE;
+	if (!l->wanted) {
 		*out = NSBOX_STRENGTH_NONE;
 		return 0;
 	}
-	if (kernel || p->enforce.floor != FLOOR_KERNEL || is_optional(p, key))
+	if (l->kernel || p->enforce.floor != FLOOR_KERNEL || is_optional(p, l->key))
 		return 0;
-	err_hint(err, "delegate the cgroup v2 controllers cpu, memory and pids to this user "
-		 "(nsbox doctor says how), or drop --require kernel");
+	err_hint(err, "%s; or drop --require kernel",
+		 remedy ? remedy : "delegate the cgroup v2 controllers cpu, memory and pids");
 	return err_set(err, NSBOX_E_UNSUPPORTED,
-		       "%s would be enforced in userspace only: no cgroup v2 controller here", key);
+		       "%s would be enforced in userspace only: no cgroup v2 controller here%s%s%s",
+		       l->key, place->why[0] ? " (" : "", place->why, place->why[0] ? ")" : "");
 }
 
 /* One that the launcher could not hold in the kernel's place. */
@@ -94,22 +103,24 @@ int enforce_decide(enum nsbox_strength e[ENF_COUNT], const struct host *h,
 		   const struct policy *p, const struct nsbox_run *run, struct nsbox_error *err)
 {
 	bool no_cpu_limit = !p->limits.cpus || p->limits.cpus >= (uint64_t)h->cpus * 1000;
-	int r;
+	const struct {
+		struct limit limit;
+		enum enforced_layer layer;
+	} limits[] = {
+		{ { "limits.memory", h->place.memory, p->limits.memory != 0 }, ENF_MEMORY },
+		{ { "limits.pids", h->place.pids, p->limits.pids != 0 }, ENF_PIDS },
+		/* As many cores as there are: nothing to hold back, the machine itself does. */
+		{ { "limits.cpus", h->place.cpu || no_cpu_limit, p->limits.cpus != 0 }, ENF_CPU },
+	};
+	int r = 0;
 
 	e[ENF_FILESYSTEM] = e[ENF_NETWORK] = e[ENF_SYSCALLS] = NSBOX_STRENGTH_KERNEL;
 	e[ENF_DISK] = NSBOX_STRENGTH_KERNEL; /* sized tmpfs */
 	e[ENF_TIME] = NSBOX_STRENGTH_USERSPACE;
 	e[ENF_LANDLOCK] = h->landlock_abi ? NSBOX_STRENGTH_KERNEL : NSBOX_STRENGTH_NONE;
 	e[ENF_OUTPUT] = output_strength(p, run);
-	r = limit_strength(p, "limits.memory", h->place.memory, p->limits.memory != 0,
-			   &e[ENF_MEMORY], err);
-	if (r >= 0)
-		r = limit_strength(p, "limits.pids", h->place.pids, p->limits.pids != 0,
-				   &e[ENF_PIDS], err);
-	/* As many cores as there are: nothing to hold back, the machine itself does. */
-	if (r >= 0)
-		r = limit_strength(p, "limits.cpus", h->place.cpu || no_cpu_limit,
-				   p->limits.cpus != 0, &e[ENF_CPU], err);
+	for (size_t i = 0; i < ARRAY_SIZE(limits) && r >= 0; i++)
+		r = limit_strength(p, &h->place, &limits[i].limit, &e[limits[i].layer], err);
 	return r < 0 ? r : decide_kernel_only(&e[ENF_IO], h, p, err);
 }
 

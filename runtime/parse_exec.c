@@ -93,16 +93,16 @@ static int run_call(struct call *c, int answer_fd, struct buf *answer,
 {
 	char *argv[] = { (char *)"nsbox-policyc", (char *)c->name, NULL };
 	const struct companion_call start = { c->exe, { c->in, c->out, c->null }, argv };
+	struct companion_process process;
 	int failed, status;
-	pid_t pid = companion_start(&start);
 
-	if (pid < 0)
+	if (companion_start(&process, &start) < 0)
 		return err_sys(err, "start %s", h->path);
 	close_owned(&c->out); /* ours: or the answer would never end */
 	c->out = -1;
 	failed = read_answer(answer_fd, answer);
 	/* The answer's end means that it is exiting; SIGKILL changes no exit code then. */
-	status = companion_end(pid);
+	status = companion_end(&process);
 	if (failed)
 		return err_errno(err, NSBOX_E_SYSTEM, failed,
 				 "read the answer of %s", h->path);

@@ -69,22 +69,22 @@ static int hear(int sock, int within_ms, struct scope_answer *a)
 	return a->failed ? -1 : 0;
 }
 
-static pid_t start_program(int exe, int its)
+static int start_program(struct companion_process *p, int exe, int its)
 {
 	char *argv[] = { (char *)"nsbox-scope", NULL };
 	owned_fd int null = companion_above_stdio(openat(AT_FDCWD, "/dev/null",
 							  O_RDWR | O_CLOEXEC));
 	const struct companion_call call = { exe, { its, null, null }, argv };
 
-	return null < 0 ? -1 : companion_start(&call);
+	return null < 0 ? -1 : companion_start(p, &call);
 }
 
 int scope_start(struct scope *s, struct scope_answer *answer)
 {
 	struct companion program;
 	owned_fd int exe = -1, mine = -1, its = -1;
+	struct companion_process process;
 	int pair[2];
-	pid_t pid;
 
 	if (companion_find(&program, "nsbox-scope") < 0) {
 		failed(answer, errno == ENOENT ? "nsbox-scope is not installed beside nsbox"
@@ -98,17 +98,16 @@ int scope_start(struct scope *s, struct scope_answer *answer)
 	}
 	mine = companion_above_stdio(pair[0]);
 	its = companion_above_stdio(pair[1]);
-	pid = mine < 0 || its < 0 ? -1 : start_program(exe, its);
-	if (pid < 0) {
+	if (mine < 0 || its < 0 || start_program(&process, exe, its) < 0) {
 		failed(answer, "nsbox-scope cannot be started", errno);
 		return -1;
 	}
 	close(take_fd(its)); /* so that its death is EOF here */
 	if (hear(mine, START_MS, answer) < 0) {
-		companion_end(pid);
+		companion_end(&process);
 		return -1;
 	}
-	*s = (struct scope){ .pid = pid, .sock = take_fd(mine) };
+	*s = (struct scope){ .pid = process.pid, .pidfd = process.pidfd, .sock = take_fd(mine) };
 	return 0;
 }
 
@@ -137,14 +136,15 @@ int scope_attach(const struct scope *s, const char *leaf, pid_t pid, struct nsbo
 
 void scope_end(struct scope *s)
 {
-	struct pollfd p = { .fd = s->sock, .events = POLLIN };
+	struct companion_process process = { s->pid, s->pidfd };
+	struct pollfd p = { .fd = s->pidfd, .events = POLLIN };
 
 	if (!s->pid)
 		return;
-	/* EOF is its sign to go; its own end of the pair closes with it. */
+	/* EOF is its sign to go, also while a copy of this process holds the socket. */
 	shutdown(s->sock, SHUT_WR);
 	poll(&p, 1, 200);
-	companion_end(s->pid);
+	companion_end(&process);
 	close(s->sock);
 	*s = (struct scope){ 0 };
 }

@@ -12,8 +12,8 @@
 #include <sys/types.h>
 
 struct scope {
-	pid_t pid;	/* of nsbox-scope, a child without exit signal; 0: no scope */
-	int sock;
+	pid_t pid;	/* of nsbox-scope; 0: no scope */
+	int pidfd, sock;
 	/* We are in no cgroup that shares a folder of ours with the scope, so the kernel
 	 * lets only systemd move processes into it: cgroups(7), delegation containment. */
 	bool is_apart;
