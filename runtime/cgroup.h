@@ -73,6 +73,8 @@ struct cgroup_mount {
 };
 /* One line of mountinfo (cut up in place). -1: not a cgroup2 mount. */
 int cgroup_parse_mount(char *line, struct cgroup_mount *out);
+/* Its top lies above our cgroup namespace: nothing may be moved there. */
+bool cgroup_is_outside(const struct cgroup_mount *m);
 /* <own path of /proc/self/cgroup> seen from the mount: "" is the mount's top.
  * NULL: outside of what is mounted. */
 const char *cgroup_below_mount(const struct cgroup_mount *m, const char *own);

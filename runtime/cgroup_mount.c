@@ -88,6 +88,16 @@ const char *cgroup_below_mount(const struct cgroup_mount *m, const char *own)
 	return own + (*own == '/');
 }
 
+bool cgroup_is_outside(const struct cgroup_mount *m)
+{
+	return strncmp(m->root, "/..", 3) == 0;
+}
+
+static int worth(const struct cgroup_mount *m)
+{
+	return 2 * !cgroup_is_outside(m) + m->is_writable;
+}
+
 int cgroup_find_mount(struct cgroup_mount *out)
 {
 	owned_fd int fd = openat(AT_FDCWD, "/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
@@ -101,7 +111,7 @@ int cgroup_find_mount(struct cgroup_mount *out)
 	while ((line = lines_next(&l))) {
 		if (cgroup_parse_mount(line, &m) < 0)
 			continue;
-		if (!found || (m.is_writable && !out->is_writable))
+		if (!found || worth(&m) > worth(out))
 			*out = m;
 		found = true;
 	}

@@ -525,6 +525,8 @@ static void find(struct ladder *l)
 		openat(AT_FDCWD, l->mount.point, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (mount_fd < 0)
 		return say(p, "the cgroup2 mount cannot be opened", errno);
+	if (cgroup_is_outside(&l->mount))
+		return say(p, "the cgroup2 mount is one of outside this cgroup namespace", 0);
 	put_text(p->path, sizeof(p->path), l->mount.point);
 	p->is_nested = has_file(mount_fd, "cgroup.type");
 	if (!p->is_nested &&

@@ -43,6 +43,11 @@ static bool has_no_mount(const struct cgroup_place *p)
 	return !p->path[0];
 }
 
+static bool is_mount_outside(const struct cgroup_place *p)
+{
+	return strstr(p->why, "outside this cgroup namespace") != NULL;
+}
+
 static bool is_container_without(const struct cgroup_place *p)
 {
 	return p->is_nested && p->has_no_controllers;
@@ -89,6 +94,8 @@ static const struct {
 	{ is_read_only, "in a container: start it with a writable cgroup of its own (docker run "
 	  "--cgroupns=private -v /sys/fs/cgroup:/sys/fs/cgroup:rw, or --privileged; podman run "
 	  "--security-opt unmask=/sys/fs/cgroup)" },
+	{ is_mount_outside, "in the container: mount -t cgroup2 none /sys/fs/cgroup, or start it without "
+	  "a cgroup namespace of its own (docker run --cgroupns=host)" },
 	{ has_no_mount, "as root: mount -t cgroup2 none /sys/fs/cgroup, or boot with "
 	  "systemd.unified_cgroup_hierarchy=1" },
 	{ is_container_without, "outside of the container: give its cgroup the controllers (docker "
@@ -99,8 +106,8 @@ static const struct {
 	{ is_container_root, "when the container starts, in its shell: mkdir -p /sys/fs/cgroup/init; "
 	  "for p in $(cat /sys/fs/cgroup/cgroup.procs); do echo $p >/sys/fs/cgroup/init/cgroup.procs; "
 	  "done; echo +memory +pids +cpu >/sys/fs/cgroup/cgroup.subtree_control" },
-	{ is_service, "in the [Service] section of the unit: Delegate=yes" },
 	{ lacks_program, "install nsbox-scope: build nsbox with libsystemd-dev, then make install" },
+	{ is_service, "in the [Service] section of the unit: Delegate=yes" },
 	{ is_of_user, "as root: loginctl enable-linger USER; then nsbox asks that user's systemd for a "
 	  "scope by itself, or: systemd-run --user --scope -p Delegate=yes nsbox ..." },
 	{ is_any, "run nsbox in a cgroup of its own: systemd-run --scope -p Delegate=yes nsbox ..." },

@@ -239,6 +239,15 @@ static void wait_for_go(const struct child_args *a)
 		give_up(a, n < 0 ? n : -EPROTO);
 }
 
+/* A cgroup namespace shows paths from where its maker was: made at birth, that was the
+ * launcher's cgroup, and the names around it would be seen from the box. */
+enum { NEW_CGROUP = 0x02000000 }; /* CLONE_NEWCGROUP: sched.h wants a libc */
+
+static long leave_cgroup_of_launcher(void)
+{
+	return sys(unshare, NEW_CGROUP);
+}
+
 void child_main(void *args)
 {
 	struct child_args *a = args;
@@ -257,6 +266,11 @@ void child_main(void *args)
 	if (r < 0)
 		give_up(a, r);
 	wait_for_go(a);
+	if (a->was_moved) {
+		r = leave_cgroup_of_launcher();
+		if (r < 0)
+			give_up(a, r);
+	}
 	for (uint32_t i = 0; i < a->plan->op_count; i++) {
 		a->stage = ops[i].stage;
 		a->op = i;

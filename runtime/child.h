@@ -8,6 +8,8 @@
 
 #include "policy/plan.h"
 
+#include <stdbool.h>
+
 struct child_args {
 	const struct plan *plan;
 	int sock;		/* the child's end of the handshake */
@@ -16,6 +18,8 @@ struct child_args {
 	int init_fd;		/* sealed memfd with init */
 	const char *const *argv; /* of init: "nsbox-init", then the payload's */
 	const char *const *env;	/* of the payload; init passes it on */
+	bool was_moved;		/* into its cgroup, by the launcher, after its birth; set
+				   before the GO */
 
 	/* Written by the child, read by the launcher when the child is silent: how
 	 * far it came. Shared memory, so even SIGKILL leaves it readable. */

@@ -366,6 +366,7 @@ static int parent_stages(struct attempt *t, struct nsbox_error *err)
 		code = cgroup_join(cgroup, t->live.pid, err);
 		if (code < 0)
 			err_stage(err, stage_name(STAGE_cgroup));
+		t->args.was_moved = true;
 	}
 	fault_parent(STAGE_cgroup);
 	return code;

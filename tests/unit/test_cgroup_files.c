@@ -96,6 +96,21 @@ static void the_own_cgroup_is_seen_from_the_mount(void **state)
 	}
 }
 
+static void a_mount_above_our_cgroup_namespace_is_told_apart(void **state)
+{
+	static const struct { const char *root; int outside; } rows[] = {
+		{ "/", 0 }, { "/docker/ab", 0 }, { "/..", 1 }, { "/../..", 1 }, { "/.hidden", 0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct cgroup_mount m = { .is_writable = true };
+
+		strcpy(m.root, rows[i].root);
+		assert_int_equal(cgroup_is_outside(&m), rows[i].outside);
+	}
+}
+
 /* --- files of a leaf, as plain files ------------------------------------------- */
 
 static void a_limit_that_the_file_keeps_is_accepted(void **state)
@@ -316,6 +331,7 @@ int main(void)
 		cmocka_unit_test(mountinfo_lines_are_told_apart),
 		cmocka_unit_test(a_mount_point_too_long_to_keep_is_refused),
 		cmocka_unit_test(the_own_cgroup_is_seen_from_the_mount),
+		cmocka_unit_test(a_mount_above_our_cgroup_namespace_is_told_apart),
 		cmocka_unit_test(a_limit_that_the_file_keeps_is_accepted),
 		cmocka_unit_test(a_limit_that_reads_back_differently_is_an_error_with_both_values),
 		cmocka_unit_test(a_missing_file_is_an_error_that_names_key_and_file),

@@ -112,7 +112,9 @@ static void each_kind_of_host_has_its_remedy(void **state)
 	} rows[] = {
 		{ { .memory = true, .pids = true, .cpu = true }, NULL },
 		{ { .os_errno = EROFS, .is_user = true }, "--cgroupns=private" },
-		{ { .why = "no cgroup2 file system is mounted" }, "mount -t cgroup2" },
+		{ { .why = "no cgroup2 file system is mounted" }, "as root: mount -t cgroup2" },
+		{ { .path = "/c", .why = "the cgroup2 mount is one of outside this cgroup namespace" },
+		  "in the container: mount -t cgroup2" },
 		{ { .path = "/c", .has_no_controllers = true }, "systemd.unified_cgroup_hierarchy=1" },
 		{ { .path = "/c", .has_no_controllers = true, .is_nested = true },
 		  "outside of the container" },
