@@ -22,7 +22,7 @@
 #include <sys/vfs.h>
 #include <time.h>
 
-enum { LINK_TRIES = 8 };
+enum { LINK_TRIES = 8, LOOK_TRIES = 50 };
 
 #define OWN_FOLDER "nsbox"
 
@@ -367,6 +367,21 @@ static int look_at_own(struct cgroup_place *p, int dirfd)
 	return has_controllers(p) ? 0 : -1;
 }
 
+/* When we look we are doctor's child, and others that it had may still be dying. */
+static bool is_alone(const struct ladder *l, int dirfd)
+{
+	const struct timespec pause = { .tv_nsec = 10000000 };
+
+	if (!l->only_look)
+		return cgroup_is_alone(dirfd, getpid(), getpid());
+	for (int i = 0; i < LOOK_TRIES; i++) {
+		if (cgroup_is_alone(dirfd, getpid(), getppid()))
+			return true;
+		nanosleep(&pause, NULL);
+	}
+	return false;
+}
+
 static int take_own(const struct ladder *l)
 {
 	owned_fd int fd = open_below(l, l->below);
@@ -380,7 +395,7 @@ static int take_own(const struct ladder *l)
 	read_words(fd, "cgroup.controllers", there, sizeof(there));
 	if (!has_word(there, "memory") || !has_word(there, "pids"))
 		return -1;
-	if (!cgroup_is_alone(fd, getpid(), l->only_look ? getppid() : getpid())) {
+	if (!is_alone(l, fd)) {
 		say(l->place, "other processes are in the own cgroup, which may therefore have no controllers for leaves",
 		    EBUSY);
 		return -1;

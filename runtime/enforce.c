@@ -14,6 +14,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
+
 /* ---------------------------------------------------------------- strengths -- */
 
 static bool is_optional(const struct policy *p, const char *key)
