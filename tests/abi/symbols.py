@@ -18,6 +18,8 @@ LIBRARY = "build/lib/libnsbox.so"
 ARCHIVE = "build/lib/libnsbox.a"
 COMMAND = os.environ.get("NSBOX", "build/bin/nsbox")
 COMPILER = "build/bin/nsbox-policyc"
+KEEPER = "build/bin/nsbox-scope"        # where libsystemd's header is
+PROGRAMS = [path for path in (COMPILER, KEEPER) if os.path.exists(path)]
 HEADER = "runtime/include/nsbox.h"
 MANUAL = "tools/man/libnsbox.3"
 
@@ -118,14 +120,15 @@ def neighbours_are_few(t):
 
 
 def products_are_hardened(t):
-    for path in (LIBRARY, COMPILER):
+    for path in (LIBRARY, *PROGRAMS):
         dynamic, segments = output("readelf", "-dW", path), output("readelf", "-lW", path)
         t.ok("BIND_NOW" in dynamic or "NOW" in dynamic, f"{path} binds at start")
         t.ok("GNU_RELRO" in segments, f"{path} makes its tables read-only")
         t.ok("TEXTREL" not in dynamic, f"{path} has no text relocations")
         t.ok("RPATH" not in dynamic and "RUNPATH" not in dynamic, f"{path} has no search path of its own")
-    t.ok("DYN (Position-Independent Executable" in output("readelf", "-hW", COMPILER), f"{COMPILER} is PIE")
-    for path in (LIBRARY, COMPILER, COMMAND, "build/gen/init.bin"):
+    for path in PROGRAMS:
+        t.ok("DYN (Position-Independent Executable" in output("readelf", "-hW", path), f"{path} is PIE")
+    for path in (LIBRARY, *PROGRAMS, COMMAND, "build/gen/init.bin"):
         segments = output("readelf", "-lW", path)
         t.equal(re.findall(r"^\s+GNU_STACK.*?\b(RW\w?)\s+0x", segments, re.M), ["RW"], f"{path}: no executable stack")
         t.equal(re.findall(r"^\s+LOAD.* RWE .*$", segments, re.M), [], f"{path}: no page writable and executable")
