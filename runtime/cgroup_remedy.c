@@ -74,6 +74,12 @@ static bool lacks_program(const struct cgroup_place *p)
 	return strstr(p->why, "not installed") != NULL;
 }
 
+/* The scope is there, and has not all: user@.service itself was given too little. */
+static bool lacks_delegation(const struct cgroup_place *p)
+{
+	return p->step == CGROUP_SCOPE || strstr(p->why, "to pass on") != NULL;
+}
+
 static bool is_of_user(const struct cgroup_place *p)
 {
 	return p->is_user;
@@ -108,6 +114,8 @@ static const struct {
 	  "done; echo +memory +pids +cpu >/sys/fs/cgroup/cgroup.subtree_control" },
 	{ lacks_program, "install nsbox-scope: build nsbox with libsystemd-dev, then make install" },
 	{ is_service, "in the [Service] section of the unit: Delegate=yes" },
+	{ lacks_delegation, "as root: systemctl edit user@.service, with the lines [Service] and "
+	  "Delegate=cpu cpuset io memory pids; then systemctl daemon-reload, and log in again" },
 	{ is_of_user, "as root: loginctl enable-linger USER; then nsbox asks that user's systemd for a "
 	  "scope by itself, or: systemd-run --user --scope -p Delegate=yes nsbox ..." },
 	{ is_any, "run nsbox in a cgroup of its own: systemd-run --scope -p Delegate=yes nsbox ..." },

@@ -69,6 +69,17 @@ static int hear(int sock, int within_ms, struct scope_answer *a)
 	return a->failed ? -1 : 0;
 }
 
+/* Answers that came too late for their request are passed over. */
+static int hear_about(int sock, uint32_t pid, struct scope_answer *a)
+{
+	int r;
+
+	do
+		r = hear(sock, ATTACH_MS, a);
+	while (a->magic == SCOPE_MAGIC && a->pid != pid);
+	return r;
+}
+
 static int start_program(struct companion_process *p, int exe, int its)
 {
 	char *argv[] = { (char *)"nsbox-scope", NULL };
@@ -124,7 +135,7 @@ int scope_attach(const struct scope *s, const char *leaf, pid_t pid, struct nsbo
 		err_hint(err, "something ended nsbox-scope; the next box gets a new one");
 		return err_sys(err, "ask nsbox-scope to move a process");
 	}
-	if (hear(s->sock, ATTACH_MS, &a) < 0)
+	if (hear_about(s->sock, r.pid, &a) < 0)
 		return a.os_errno ? err_errno(err, NSBOX_E_SYSTEM, a.os_errno,
 					      "move process %d into cgroup %s: %s", (int)pid, leaf,
 					      a.text)

@@ -28,6 +28,7 @@ struct scope_request {
 
 struct scope_answer {
 	uint32_t magic;
+	uint32_t pid;		   /* of the request; 0: the first answer */
 	int32_t failed;		   /* 0: done; else text and os_errno say why not */
 	int32_t os_errno;
 	char text[SCOPE_TEXT_MAX]; /* verb and object, as in an error */

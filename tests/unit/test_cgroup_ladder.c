@@ -126,6 +126,8 @@ static void each_kind_of_host_has_its_remedy(void **state)
 		    .why = "nsbox-scope is not installed beside nsbox" }, "libsystemd-dev" },
 		{ { .path = "/c", .is_user = true, .own = "/user.slice/user-7.slice/session-1.scope" },
 		  "loginctl enable-linger" },
+		{ { .path = "/c", .is_user = true, .step = CGROUP_SCOPE, .memory = true, .pids = true },
+		  "systemctl edit user@.service" },
 		{ { .path = "/c", .own = "/" }, "systemd-run --scope" },
 	};
 

@@ -50,8 +50,11 @@ static int serve(int failed)
 	struct scope_request q;
 
 	while (recv(0, &q, sizeof(q), 0) == (ssize_t)sizeof(q)) {
-		struct scope_answer a = { .magic = SCOPE_MAGIC, .failed = failed };
+		struct scope_answer a = { .magic = SCOPE_MAGIC, .pid = q.pid, .failed = failed };
+		struct scope_answer late = { .magic = SCOPE_MAGIC, .pid = q.pid + 1 };
 
+		if (answer(&late, sizeof(late))) /* to a request that was given up */
+			return 9;
 		if (failed) {
 			a.os_errno = EACCES;
 			snprintf(a.text, sizeof(a.text), "%s is not for %u", q.leaf, q.pid);

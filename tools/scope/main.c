@@ -46,12 +46,17 @@ static int answer(const struct scope_answer *a)
 }
 
 /* @r: the negative errno of sd-bus, or 0. @detail: the manager's own words, or NULL. */
-static int refuse(const char *what, int r, const char *detail)
+static int refuse_about(uint32_t pid, const char *what, int r, const char *detail)
 {
-	struct scope_answer a = { .magic = SCOPE_MAGIC, .failed = 1, .os_errno = -r };
+	struct scope_answer a = { .magic = SCOPE_MAGIC, .pid = pid, .failed = 1, .os_errno = -r };
 
 	snprintf(a.text, sizeof(a.text), "%s%s%s", what, detail ? ": " : "", detail ? detail : "");
 	return answer(&a);
+}
+
+static int refuse(const char *what, int r, const char *detail)
+{
+	return refuse_about(0, what, r, detail);
 }
 
 /* --- the bus -------------------------------------------------------------------- */
@@ -237,7 +242,7 @@ static bool is_leaf_name(const char leaf[SCOPE_LEAF_MAX])
  */
 static int attach(const struct keeper *k, const struct scope_request *q)
 {
-	struct scope_answer done = { .magic = SCOPE_MAGIC };
+	struct scope_answer done = { .magic = SCOPE_MAGIC, .pid = q->pid };
 	sd_bus_error error = SD_BUS_ERROR_NULL;
 	char below[SCOPE_LEAF_MAX + 1];
 	int r;
@@ -247,7 +252,7 @@ static int attach(const struct keeper *k, const struct scope_request *q)
 			       "AttachProcessesToUnit", &error, NULL, "ssau", k->unit, below, 1,
 			       q->pid);
 	if (r < 0)
-		r = refuse("systemd did not move it", r, error.message);
+		r = refuse_about(q->pid, "systemd did not move it", r, error.message);
 	else
 		r = answer(&done);
 	sd_bus_error_free(&error);
