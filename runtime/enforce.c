@@ -7,14 +7,13 @@
  */
 #include "runtime/enforce.h"
 
+#include "base/cleanup.h"
 #include "policy/limits.h"
 
 #include <fcntl.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-#include "base/cleanup.h"
 
 /* ---------------------------------------------------------------- strengths -- */
 
