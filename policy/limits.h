@@ -10,6 +10,7 @@
 /* What the cgroup will enforce, so that rlimits do not do it a second time. */
 struct limits_have {
 	bool cgroup_memory, cgroup_pids, cgroup_cpu;
+	uint64_t host_memory; /* bytes; 0: not known */
 };
 
 /* RLIMIT_CORE 0, NOFILE, FSIZE, CPU, MEMLOCK, MSGQUEUE, and the userspace fallback:

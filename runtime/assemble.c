@@ -25,6 +25,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 /* --------------------------------------------------------------------- host -- */
@@ -45,6 +46,13 @@ static unsigned online_cpus(void)
 	return (unsigned)CPU_COUNT(&set);
 }
 
+static uint64_t all_memory(void)
+{
+	struct sysinfo info;
+
+	return sysinfo(&info) < 0 ? 0 : (uint64_t)info.totalram * info.mem_unit;
+}
+
 void host_find(struct host *h, struct nsbox_error *err, int *code)
 {
 	memset(h, 0, sizeof(*h));
@@ -54,6 +62,7 @@ void host_find(struct host *h, struct nsbox_error *err, int *code)
 		return;
 	cgroup_find(&h->place);
 	h->landlock_abi = landlock_abi();
+	h->memory = all_memory();
 	h->cpus = online_cpus();
 }
 
@@ -267,7 +276,8 @@ static int plan_limits(struct assembly *a, struct parts *w, struct nsbox_error *
 	const struct cgroup_place *place = &w->host->place;
 	const struct limits_have have = { .cgroup_memory = place->memory,
 					  .cgroup_pids = place->pids,
-					  .cgroup_cpu = place->cpu };
+					  .cgroup_cpu = place->cpu,
+					  .host_memory = w->host->memory };
 	int r;
 
 	PLAN_OP(&w->builder, .kind = OP_UMASK, .stage = STAGE_limits, .n = 022);

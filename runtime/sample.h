@@ -23,11 +23,19 @@ struct sample {
 	bool complete;		/* false: processes came and went while looking, or
 				   there are more than max_pids */
 };
-/* proc_fd: the launcher's /proc. init_pid: host pid of the box's PID 1, unreaped.
- * segments_fd: /proc/sysvipc/shm as the box opened it; -1: none.
- * 0, or -1 when nothing could be read. Never blocks for long: at most max_pids. */
-int sample_take(struct sample *out, int proc_fd, pid_t init_pid,
-		uint64_t max_pids, int segments_fd);
+
+struct sample_of {
+	int proc_fd;		/* the launcher's /proc */
+	int segments_fd;	/* /proc/sysvipc/shm as the box opened it; -1: none */
+	pid_t init_pid;		/* host pid of the box's PID 1, unreaped */
+	uint64_t max_pids;
+};
+/*
+ * 0, or -1 when nothing could be read. Never blocks for long: at most max_pids.
+ * @only_bound: memory_bytes is what is resident, pages that processes share once for
+ * each of them: never less than the exact figure, and much cheaper to have.
+ */
+int sample_take(struct sample *out, const struct sample_of *of, bool only_bound);
 
 /* The parent of a process now; -1: it is gone. */
 pid_t sample_parent(int proc_fd, pid_t pid);

@@ -45,6 +45,10 @@ struct watch {
 	uint64_t timeout_us, started_us, ended_us, deadline_us, kill_at_us, patience_us;
 	uint64_t next_sample_us, resume_us, armed_us;
 	uint64_t cpu_seen_us, saturated_since_us, refused_forks;
+	/* Looks at memory: when an exact one is due and what the last cost, how much the
+	 * cheap ones say too much, what is left below the limit. */
+	uint64_t exact_us, exact_cost_us, shared, headroom;
+	uint64_t busy_us, busy_cpu_us;	/* when CPU time was last seen to grow, and to what */
 	int setup_ms;		/* deadline of the set-up */
 	bool terminated, paused, dead;
 	struct evidence evidence;

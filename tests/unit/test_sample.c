@@ -87,6 +87,34 @@ static void check_tree(const struct sample *s)
 	assert_int_equal(s->cpu_us, (1 + 2 + 3 + 4) * 4 * 10000); /* 100 ticks a second */
 }
 
+static int sample(struct sample *out, int proc_fd, pid_t init, uint64_t max_pids, int segments)
+{
+	const struct sample_of of = { proc_fd, segments, init, max_pids };
+
+	return sample_take(out, &of, false);
+}
+
+static void the_bound_is_what_is_resident_shared_or_not(void **state)
+{
+	uint64_t resident = 10 * (uint64_t)sysconf(_SC_PAGESIZE);
+	struct sample exact, bound;
+	struct sample_of of = { .segments_fd = -1, .init_pid = 100, .max_pids = 128 };
+	struct plain_dir f;
+
+	(void)state;
+	plain_dir_new(&f);
+	for (size_t i = 0; i < ARRAY_SIZE(tree); i++)
+		put_process(&f, &tree[i]);
+	of.proc_fd = f.fd;
+	assert_int_equal(sample_take(&exact, &of, false), 0);
+	assert_int_equal(sample_take(&bound, &of, true), 0);
+	assert_int_equal(bound.memory_bytes, 3 * resident); /* a zombie has none */
+	assert_true(bound.memory_bytes >= exact.memory_bytes);
+	assert_int_equal(bound.threads, exact.threads);
+	assert_int_equal(bound.cpu_us, exact.cpu_us);
+	plain_dir_free(&f);
+}
+
 static void the_tree_below_init_is_summed_and_strangers_are_not(void **state)
 {
 	struct sample s;
@@ -97,7 +125,7 @@ static void the_tree_below_init_is_summed_and_strangers_are_not(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(tree); i++)
 		put_process(&f, &tree[i]);
 	assert_int_equal(sysconf(_SC_CLK_TCK), 100);
-	assert_int_equal(sample_take(&s, f.fd, 100, 128, -1), 0);
+	assert_int_equal(sample(&s, f.fd, 100, 128, -1), 0);
 	check_tree(&s);
 	assert_true(s.complete);
 	plain_dir_free(&f);
@@ -135,16 +163,16 @@ static void segments_that_nobody_attached_are_counted_and_mapped_ones_once(void 
 	put_segments(&f, 60, 4096, 8192);
 	fd = openat(f.fd, "shm", O_RDONLY | O_CLOEXEC);
 	for (int i = 0; i < 2; i++) { /* each time from the start */
-		assert_int_equal(sample_take(&s, f.fd, 100, 8, fd), 0);
+		assert_int_equal(sample(&s, f.fd, 100, 8, fd), 0);
 		assert_int_equal(s.memory_bytes, 10 * 1024 + segments);
 	}
-	assert_int_equal(sample_take(&s, f.fd, 100, 8, -1), 0);
+	assert_int_equal(sample(&s, f.fd, 100, 8, -1), 0);
 	assert_int_equal(s.memory_bytes, 10 * 1024);
 	put(f.fd, "100/smaps_rollup", "x\nPss:  1000 kB\nPss_Shmem:   700 kB\n");
-	assert_int_equal(sample_take(&s, f.fd, 100, 8, fd), 0);
+	assert_int_equal(sample(&s, f.fd, 100, 8, fd), 0);
 	assert_int_equal(s.memory_bytes, 1000 * 1024 + segments - 700 * 1024);
 	put_segments(&f, 1, 4096, 0);
-	assert_int_equal(sample_take(&s, f.fd, 100, 8, fd), 0);
+	assert_int_equal(sample(&s, f.fd, 100, 8, fd), 0);
 	assert_int_equal(s.memory_bytes, 1000 * 1024);
 	close(fd);
 	plain_dir_free(&f);
@@ -164,7 +192,7 @@ static void without_children_files_the_parents_give_the_same_sum(void **state)
 		put_process(&f, &p);
 	}
 	put(f.fd, "cpuinfo", "not a process");
-	assert_int_equal(sample_take(&s, f.fd, 100, 128, -1), 0);
+	assert_int_equal(sample(&s, f.fd, 100, 128, -1), 0);
 	check_tree(&s);
 	assert_true(s.complete);
 	plain_dir_free(&f);
@@ -181,7 +209,7 @@ static void the_children_of_every_thread_are_found(void **state)
 	put_process(&f, &(struct fake_process){ 101, 100, 1, 'S', "c", "", 2, 0 });
 	assert_int_equal(mkdirat(f.fd, "100/task/105", 0700), 0);
 	put(f.fd, "100/task/105/children", "101 ");
-	assert_int_equal(sample_take(&s, f.fd, 100, 128, -1), 0);
+	assert_int_equal(sample(&s, f.fd, 100, 128, -1), 0);
 	assert_int_equal(s.processes, 2);
 	assert_int_equal(s.memory_bytes, 3 * 1024);
 	plain_dir_free(&f);
@@ -198,7 +226,7 @@ static void a_process_that_is_listed_twice_counts_once(void **state)
 	put_process(&f, &(struct fake_process){ 100, 1, 1, 'S', "i", "101 102 ", 1, 0 });
 	put_process(&f, &(struct fake_process){ 101, 100, 1, 'S', "c", "102 ", 2, 0 });
 	put_process(&f, &(struct fake_process){ 102, 101, 1, 'S', "c", "", 4, 0 });
-	assert_int_equal(sample_take(&s, f.fd, 100, 128, -1), 0);
+	assert_int_equal(sample(&s, f.fd, 100, 128, -1), 0);
 	assert_int_equal(s.processes, 3);
 	assert_int_equal(s.memory_bytes, 7 * 1024);
 	plain_dir_free(&f);
@@ -213,7 +241,7 @@ static void a_pid_that_went_to_a_stranger_is_left_out(void **state)
 	plain_dir_new(&f);
 	put_process(&f, &(struct fake_process){ 100, 1, 1, 'S', "i", "101 ", 1, 0 });
 	put_process(&f, &(struct fake_process){ 101, 7, 1, 'S', "host", "", 4000, 0 });
-	assert_int_equal(sample_take(&s, f.fd, 100, 128, -1), 0);
+	assert_int_equal(sample(&s, f.fd, 100, 128, -1), 0);
 	assert_int_equal(s.processes, 1);
 	assert_int_equal(s.memory_bytes, 1024);
 	assert_false(s.complete);
@@ -228,7 +256,7 @@ static void a_process_that_ended_meanwhile_makes_the_sample_incomplete(void **st
 	(void)state;
 	plain_dir_new(&f);
 	put_process(&f, &(struct fake_process){ 100, 1, 1, 'S', "i", "101 ", 1, 0 });
-	assert_int_equal(sample_take(&s, f.fd, 100, 128, -1), 0);
+	assert_int_equal(sample(&s, f.fd, 100, 128, -1), 0);
 	assert_int_equal(s.processes, 1);
 	assert_false(s.complete);
 	plain_dir_free(&f);
@@ -243,7 +271,7 @@ static void no_more_than_max_pids_are_looked_at(void **state)
 	plain_dir_new(&f);
 	for (size_t i = 0; i < ARRAY_SIZE(tree); i++)
 		put_process(&f, &tree[i]);
-	assert_int_equal(sample_take(&s, f.fd, 100, 2, -1), 0);
+	assert_int_equal(sample(&s, f.fd, 100, 2, -1), 0);
 	assert_int_equal(s.processes, 2);
 	assert_false(s.complete);
 	plain_dir_free(&f);
@@ -263,7 +291,7 @@ static void a_list_longer_than_the_buffer_is_read_whole(void **state)
 	put_process(&f, &(struct fake_process){ 100, 1, 1, 'S', "i", list, 1, 0 });
 	for (int i = 0; i < N; i++)
 		put_process(&f, &(struct fake_process){ 10000 + i, 100, 1, 'S', "c", "", 1, 0 });
-	assert_int_equal(sample_take(&s, f.fd, 100, 4000, -1), 0);
+	assert_int_equal(sample(&s, f.fd, 100, 4000, -1), 0);
 	assert_int_equal(s.processes, N + 1);
 	assert_true(s.complete);
 	plain_dir_free(&f);
@@ -276,7 +304,7 @@ static void without_init_there_is_no_sample(void **state)
 
 	(void)state;
 	plain_dir_new(&f);
-	assert_int_equal(sample_take(&s, f.fd, 100, 128, -1), -1);
+	assert_int_equal(sample(&s, f.fd, 100, 128, -1), -1);
 	assert_int_equal(s.processes, 77); /* untouched */
 	plain_dir_free(&f);
 }
@@ -344,14 +372,14 @@ static int check_family(const struct family *f)
 	owned_fd int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct sample s, self;
 
-	if (sample_take(&s, proc, f->pid, 128, -1) < 0)
+	if (sample(&s, proc, f->pid, 128, -1) < 0)
 		return 1;
 	if (s.processes != 2 || s.threads != 2 || !s.complete)
 		return 2;
 	if (s.memory_bytes < 64 * MIB || s.memory_bytes > 64 * MIB + OVERHEAD)
 		return 3;
 	/* control: the caller above them has one process more below it */
-	if (sample_take(&self, proc, getpid(), 128, -1) < 0 || self.processes != 3)
+	if (sample(&self, proc, getpid(), 128, -1) < 0 || self.processes != 3)
 		return 4;
 	return self.memory_bytes > s.memory_bytes ? 0 : 5;
 }
@@ -433,7 +461,7 @@ static void the_time_of_processes_that_ended_is_not_forgotten(void **state)
 	}
 	close(fds[1]);
 	assert_int_equal(read(fds[0], &c, 1), 1);
-	assert_int_equal(sample_take(&s, proc, pid, 128, -1), 0);
+	assert_int_equal(sample(&s, proc, pid, 128, -1), 0);
 	assert_int_equal(s.processes, 1);
 	assert_in_range(s.cpu_us, 200000, 2000000);
 	wait_killed(pid);
@@ -444,6 +472,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_tree_below_init_is_summed_and_strangers_are_not),
+		cmocka_unit_test(the_bound_is_what_is_resident_shared_or_not),
 		cmocka_unit_test(segments_that_nobody_attached_are_counted_and_mapped_ones_once),
 		cmocka_unit_test(without_children_files_the_parents_give_the_same_sum),
 		cmocka_unit_test(the_children_of_every_thread_are_found),
