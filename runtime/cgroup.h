@@ -20,6 +20,8 @@
 
 #include <stdbool.h>
 
+#define CGROUP_OWN_FOLDER "nsbox" /* below the top of the hierarchy */
+
 struct cgroup_place {	/* found once per process, cheap to find */
 	int fd;		/* folder in which leaves are made; -1: none */
 	char path[512];
@@ -46,6 +48,7 @@ int cgroup_parse_mount(char *line, struct cgroup_mount *out);
 /* <own path of /proc/self/cgroup> seen from the mount: "" is the mount's top.
  * NULL: outside of what is mounted. */
 const char *cgroup_below_mount(const struct cgroup_mount *m, const char *own);
+int cgroup_find_mount(struct cgroup_mount *out); /* 0, or -1 with errno */
 
 struct cgroup {		/* one leaf */
 	int fd;		/* for CLONE_INTO_CGROUP; -1: none */
@@ -83,5 +86,10 @@ void cgroup_read_now(int leaf_fd, struct cgroup_now *out);
 /* Kill all, wait for populated 0 (bounded), rmdir with EBUSY retries. Idempotent. */
 void cgroup_destroy(struct cgroup *c);
 int cgroup_kill(const struct cgroup *c); /* 0, or -1 with errno */
+
+/* What a killed launcher left. "Abandoned" is a lock that nobody holds, never a pid. */
+bool cgroup_is_leaf(const char *name);
+enum cgroup_abandoned { CGROUP_IN_USE, CGROUP_POPULATED, CGROUP_REMOVED };
+enum cgroup_abandoned cgroup_remove_abandoned(int place_fd, const char *name);
 
 #endif

@@ -22,8 +22,6 @@ enum {
 	LINK_TRIES = 8,
 };
 
-#define OWN_FOLDER "nsbox"
-
 static const char *const controllers[] = { "memory", "pids", "cpu", "io" };
 
 /* --- what /proc says ---------------------------------------------------------- */
@@ -161,7 +159,7 @@ static char *next_line(struct lines *l)
 	}
 }
 
-static int find_mount(struct cgroup_mount *out)
+int cgroup_find_mount(struct cgroup_mount *out)
 {
 	owned_fd int fd = openat(AT_FDCWD, "/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
 	struct lines l = { .fd = fd };
@@ -307,14 +305,14 @@ static int open_own_folder(int mount_fd)
 		if (i) /* even a sleep of nothing takes 50 us */
 			nanosleep(&pause, NULL);
 		/* 0700: a lock needs no more than an open, so nobody else gets one */
-		if (mkdirat(mount_fd, OWN_FOLDER, 0700) < 0 && errno != EEXIST)
+		if (mkdirat(mount_fd, CGROUP_OWN_FOLDER, 0700) < 0 && errno != EEXIST)
 			return -1;
-		fd = openat(mount_fd, OWN_FOLDER,
+		fd = openat(mount_fd, CGROUP_OWN_FOLDER,
 			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (fd < 0 && errno != ENOENT)
 			return -1;
 		if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) == 0 &&
-		    is_same(mount_fd, OWN_FOLDER, fd))
+		    is_same(mount_fd, CGROUP_OWN_FOLDER, fd))
 			return take_fd(fd);
 	}
 	errno = EBUSY;
@@ -324,8 +322,8 @@ static int open_own_folder(int mount_fd)
 static void close_own_folder(int fd)
 {
 	/* ".." of the folder is the mount's top, wherever that is mounted. */
-	if (flock(fd, LOCK_EX | LOCK_NB) == 0 && is_same(fd, "../" OWN_FOLDER, fd))
-		(void)unlinkat(fd, "../" OWN_FOLDER, AT_REMOVEDIR);
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0 && is_same(fd, "../" CGROUP_OWN_FOLDER, fd))
+		(void)unlinkat(fd, "../" CGROUP_OWN_FOLDER, AT_REMOVEDIR);
 	close(fd);
 }
 
@@ -364,7 +362,7 @@ static int take_top(struct cgroup_place *p, int mount_fd)
 		say(p, "the controllers of the top cgroup cannot be enabled", refused);
 	p->fd = take_fd(fd);
 	p->is_ours = true;
-	add_path(p, OWN_FOLDER);
+	add_path(p, CGROUP_OWN_FOLDER);
 	return 0;
 }
 
@@ -379,7 +377,7 @@ static int look_at_top(struct cgroup_place *p, int mount_fd)
 	p->pids = p->pids || has_word(there, "pids");
 	p->cpu = p->cpu || has_word(there, "cpu");
 	p->fd = fcntl(mount_fd, F_DUPFD_CLOEXEC, 0);
-	add_path(p, OWN_FOLDER);
+	add_path(p, CGROUP_OWN_FOLDER);
 	return p->fd < 0 ? -1 : 0;
 }
 
@@ -414,7 +412,7 @@ static void find(struct cgroup_place *p, bool only_look)
 
 	memset(p, 0, sizeof(*p));
 	p->fd = -1;
-	if (find_mount(&m) < 0)
+	if (cgroup_find_mount(&m) < 0)
 		return say(p, "no cgroup2 file system is mounted", 0);
 	if (!m.is_writable)
 		return say(p, "the cgroup2 file system is mounted read-only", EROFS);
