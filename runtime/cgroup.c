@@ -399,3 +399,13 @@ void cgroup_destroy(struct cgroup *c)
 	close(c->fd);
 	c->fd = -1;
 }
+
+void cgroup_leave(struct cgroup *c)
+{
+	if (c->fd < 0)
+		return;
+	(void)cgroup_kill(c);
+	(void)unlinkat(c->place_fd, c->name, AT_REMOVEDIR);
+	close(c->fd);
+	c->fd = -1;
+}

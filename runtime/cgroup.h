@@ -85,6 +85,8 @@ void cgroup_read_now(int leaf_fd, struct cgroup_now *out);
 
 /* Kill all, wait for populated 0 (bounded), rmdir with EBUSY retries. Idempotent. */
 void cgroup_destroy(struct cgroup *c);
+/* The same without waiting: processes in it wait inside the kernel. A sweep removes it. */
+void cgroup_leave(struct cgroup *c);
 int cgroup_kill(const struct cgroup *c); /* 0, or -1 with errno */
 
 /* What a killed launcher left. "Abandoned" is a lock that nobody holds, never a pid. */

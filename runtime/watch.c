@@ -434,7 +434,7 @@ static void tick(struct watch *w)
 		/* A process that SIGKILL does not end (it waits inside the kernel): the
 		 * verdict is known, so say it; the kernel will do the rest. */
 		w->patience_us = 0;
-		w->dead = true;
+		w->dead = w->is_stuck = true;
 		w->evidence.exit.orphans = 1;
 		if (!w->ended_us)
 			w->ended_us = now;

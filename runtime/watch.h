@@ -51,6 +51,7 @@ struct watch {
 	uint64_t busy_us, busy_cpu_us;	/* when CPU time was last seen to grow, and to what */
 	int setup_ms;		/* deadline of the set-up */
 	bool terminated, paused, dead;
+	bool is_stuck;		/* dead, but waits inside the kernel: wait for nothing of it */
 	struct evidence evidence;
 	pthread_mutex_t lock;	/* live.pidfd against nsbox_box_kill() of another thread */
 };
