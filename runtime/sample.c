@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 enum {
 	STAT_TEXT = 1024,	/* one line of numbers; comm is 16 bytes at most */
@@ -105,9 +106,10 @@ static ssize_t read_start(int proc_fd, const char *path, char *text, size_t size
 			continue;
 		if (n < 0)
 			return -1;
-		if (n == 0)
-			break;
 		len += (size_t)n;
+		/* These files are one record each: less than asked for is all there is. */
+		if (len < size - 1)
+			break;
 	}
 	text[len] = '\0';
 	return (ssize_t)len;
@@ -431,12 +433,35 @@ static bool belongs(const struct walk *w, const struct process *p, pid_t parent)
 	return p->pid == w->init || parent == p->parent || is_known(w, parent);
 }
 
+/* clock_getcpuclockid(3) asks the kernel whether the process is there; this will say. */
+static uint64_t clock_of(pid_t pid)
+{
+	clockid_t clock = (clockid_t)(~(unsigned)pid << 3 | 2 /* CPUCLOCK_SCHED */);
+	struct timespec t;
+
+	if (clock_gettime(clock, &t) < 0)
+		return UINT64_MAX;
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+bool sample_holds(const struct sample *s)
+{
+	if (!s->complete || !s->processes || s->processes > SAMPLE_CLOCKS)
+		return false;
+	for (size_t i = 0; i < s->processes; i++)
+		if (s->clocks[i].ns == UINT64_MAX || clock_of(s->clocks[i].pid) != s->clocks[i].ns)
+			return false;
+	return true;
+}
+
 static void count(struct walk *w, size_t at, struct sample *out, bool with_children)
 {
 	struct process p = w->queue[at];
 	uint64_t bytes = 0, hz = (uint64_t)sysconf(_SC_CLK_TCK);
 	struct pid_stat s;
 
+	if (out->processes < SAMPLE_CLOCKS)
+		out->clocks[out->processes] = (struct sample_clock){ p.pid, clock_of(p.pid) };
 	if (read_stat(w->proc_fd, p.pid, &s) < 0 || !belongs(w, &p, s.parent)) {
 		w->complete = false;
 		return;

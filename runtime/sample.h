@@ -13,6 +13,13 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+enum { SAMPLE_CLOCKS = 16 };
+
+struct sample_clock {
+	pid_t pid;
+	uint64_t ns;	/* CPU time of all its threads; UINT64_MAX: cannot be read */
+};
+
 struct sample {
 	uint64_t memory_bytes;	/* sum of Pss (smaps_rollup), Rss minus shared where
 				   that is unreadable; tmpfs pages when mapped, and what
@@ -20,6 +27,7 @@ struct sample {
 	uint64_t user_us;	/* what of cpu_us was user time */
 	uint64_t cpu_us;	/* user + system of the living and of those they reaped */
 	uint64_t processes, threads;
+	struct sample_clock clocks[SAMPLE_CLOCKS]; /* of the first, read before the rest */
 	bool complete;		/* false: processes came and went while looking, or
 				   there are more than max_pids */
 };
@@ -39,5 +47,12 @@ int sample_take(struct sample *out, const struct sample_of *of, bool only_bound)
 
 /* The parent of a process now; -1: it is gone. */
 pid_t sample_parent(int proc_fd, pid_t pid);
+
+/*
+ * Has nothing of the box run since? Then all that the sample says still holds: who gets
+ * memory or forks uses CPU time for it. One cheap call a process, so that a box that
+ * sleeps costs next to nothing. False when there are more than SAMPLE_CLOCKS.
+ */
+bool sample_holds(const struct sample *s);
 
 #endif

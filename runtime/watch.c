@@ -26,6 +26,7 @@
 enum {
 	SAMPLE_US = 20000,	  /* between two looks at memory and cpu */
 	SAMPLE_MIN_US = 2000,	  /* the same shortly before the limit */
+	QUIET_US = 100000,	  /* the same of a box that sleeps, far from it */
 	SAMPLE_SHARE = 20,	  /* looks may cost at most 1/20 of the time */
 	GROWTH = 4096,		  /* bytes a µs: what page faults fill a box with at most */
 	PATIENCE_US = 5000000,	  /* after SIGKILL: a process may sit in the kernel */
@@ -259,7 +260,7 @@ static uint64_t pause_after(uint64_t cost, uint64_t at_least)
 
 static bool is_quiet(const struct watch *w, uint64_t now)
 {
-	return now - w->busy_us >= SAMPLE_US;
+	return now > w->busy_us + SAMPLE_US;
 }
 
 /*
@@ -272,10 +273,9 @@ static void check_memory(struct watch *w, uint64_t bound, uint64_t now)
 {
 	uint64_t limit = w->policy->limits.memory, began = cpu_us();
 	uint64_t guess = bound > w->shared ? bound - w->shared : 0;
-	bool is_due = now >= w->exact_us && !is_quiet(w, now);
+	bool is_due = now >= w->exact_us;
 	struct sample s = { 0 };
 
-	w->exact_cost_us = 0;
 	if ((is_due || guess > limit) && look(w, &s, false) == 0) {
 		w->exact_cost_us = cpu_us() - began;
 		w->exact_us = now + pause_after(w->exact_cost_us, SAMPLE_US);
@@ -293,36 +293,33 @@ static void take_sample(struct watch *w, uint64_t now)
 {
 	struct cgroup_usage use = { 0 };
 	struct sample s = { 0 };
-	uint64_t cpu;
 
-	if (look(w, &s, true) < 0)
+	if (sample_holds(&w->last) || look(w, &s, true) < 0)
 		return;
+	w->last = s;
+	w->busy_us = now;
 	cgroup_read(&w->cgroup, &use);
 	keep_peaks(&w->evidence, &s);
-	cpu = use.has_cpu ? use.user_us + use.system_us : s.cpu_us;
-	if (cpu != w->busy_cpu_us) {
-		w->busy_cpu_us = cpu;
-		w->busy_us = now;
-	}
 	check_memory(w, s.memory_bytes, now);
-	check_cpu(w, cpu, now);
+	check_cpu(w, use.has_cpu ? use.user_us + use.system_us : s.cpu_us, now);
 	check_pids(w, s.threads - 1, now);
 }
 
 /*
- * The nearer a busy box is to its limit, the sooner the next look. One that sleeps gets
- * no more looks than one far from it, so it can be over by what SAMPLE_US of page faults
+ * The nearer a box is to its limit, the sooner the next look: as if page faults filled
+ * the rest as fast as they can. One that sleeps can be over by what SAMPLE_US of them
  * fill when it wakes.
  */
 static uint64_t sample_interval(const struct watch *w, uint64_t now)
 {
-	uint64_t us;
+	uint64_t us = w->headroom / GROWTH;
 
 	if (!needs_samples(w))
 		return EVENTS_US;
-	if (!is_userspace(w, ENF_MEMORY) || is_quiet(w, now))
+	if (is_quiet(w, now))
+		return us < SAMPLE_US ? SAMPLE_US : us > QUIET_US ? QUIET_US : us;
+	if (!is_userspace(w, ENF_MEMORY))
 		return SAMPLE_US;
-	us = w->headroom / GROWTH;
 	return us < SAMPLE_MIN_US ? SAMPLE_MIN_US : us > SAMPLE_US ? SAMPLE_US : us;
 }
 
@@ -336,6 +333,7 @@ static void maybe_sample(struct watch *w, uint64_t now)
 	}
 	if (!w->next_sample_us || now < w->next_sample_us || w->dead)
 		return;
+	w->exact_cost_us = 0;
 	if (needs_samples(w))
 		take_sample(w, now);
 	if (needs_events(w))

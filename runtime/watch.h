@@ -13,6 +13,7 @@
 #include "runtime/cgroup.h"
 #include "runtime/launch.h"
 #include "runtime/pump.h"
+#include "runtime/sample.h"
 #include "runtime/wire.h"
 
 #include <pthread.h>
@@ -48,7 +49,8 @@ struct watch {
 	/* Looks at memory: when an exact one is due and what the last cost, how much the
 	 * cheap ones say too much, what is left below the limit. */
 	uint64_t exact_us, exact_cost_us, shared, headroom;
-	uint64_t busy_us, busy_cpu_us;	/* when CPU time was last seen to grow, and to what */
+	struct sample last;	/* the last cheap one */
+	uint64_t busy_us;	/* when the box was last seen to run */
 	int setup_ms;		/* deadline of the set-up */
 	bool terminated, paused, dead;
 	bool is_stuck;		/* dead, but waits inside the kernel: wait for nothing of it */

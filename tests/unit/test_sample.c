@@ -431,6 +431,57 @@ static void burn(long ms)
 }
 
 /* Else a payload of many short processes would have all the CPU time it wants. */
+static void wake(int sig)
+{
+	(void)sig;
+}
+
+static pid_t start_sleeper(void)
+{
+	const struct sigaction act = { .sa_handler = wake };
+	pid_t pid;
+
+	sigaction(SIGUSR1, &act, NULL);
+	pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	return pid;
+}
+
+static void a_sample_holds_until_a_process_of_the_box_has_run(void **state)
+{
+	owned_fd int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	pid_t pid = start_sleeper();
+	struct sample s;
+
+	(void)state;
+	usleep(50000); /* it sleeps by then */
+	assert_int_equal(sample(&s, proc, pid, 8, -1), 0);
+	usleep(50000);
+	assert_true(sample_holds(&s));
+	kill(pid, SIGUSR1);
+	usleep(50000);
+	assert_false(sample_holds(&s)); /* it took a microsecond or two */
+	assert_int_equal(sample(&s, proc, pid, 8, -1), 0);
+	assert_true(sample_holds(&s));
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	assert_false(sample_holds(&s)); /* it is gone */
+}
+
+static void a_sample_of_nothing_or_of_too_many_never_holds(void **state)
+{
+	struct sample s = { .complete = true };
+
+	(void)state;
+	assert_false(sample_holds(&s));
+	s.processes = SAMPLE_CLOCKS + 1;
+	assert_false(sample_holds(&s));
+}
+
 static void the_time_of_processes_that_ended_is_not_forgotten(void **state)
 {
 	owned_fd int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -472,6 +523,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_tree_below_init_is_summed_and_strangers_are_not),
+		cmocka_unit_test(a_sample_holds_until_a_process_of_the_box_has_run),
+		cmocka_unit_test(a_sample_of_nothing_or_of_too_many_never_holds),
 		cmocka_unit_test(the_bound_is_what_is_resident_shared_or_not),
 		cmocka_unit_test(segments_that_nobody_attached_are_counted_and_mapped_ones_once),
 		cmocka_unit_test(without_children_files_the_parents_give_the_same_sum),
