@@ -213,9 +213,11 @@ static int read_memory(struct walk *w, pid_t pid, uint64_t *bytes)
 		return read_statm(w->proc_fd, pid, bytes, &shared);
 	if (read_start(w->proc_fd, path.text, text, sizeof(text)) <= 0 || !strstr(text, "\nPss:"))
 		return read_private(w, pid, bytes);
-	/* next_word() cuts the text: the later line first. */
+	/* next_word() cuts the text: the later line first. MADV_PAGEOUT puts pages into the
+	 * host's swap at the payload's wish: they are its own all the same. */
+	*bytes = rollup_bytes(text, "\nSwapPss:");
 	w->shmem_bytes += rollup_bytes(text, "\nPss_Shmem:");
-	*bytes = rollup_bytes(text, "\nPss:");
+	*bytes += rollup_bytes(text, "\nPss:");
 	return 0;
 }
 

@@ -21,7 +21,7 @@ struct sample_clock {
 };
 
 struct sample {
-	uint64_t memory_bytes;	/* sum of Pss (smaps_rollup), Rss minus shared where
+	uint64_t memory_bytes;	/* sum of Pss and SwapPss (smaps_rollup), Rss minus shared where
 				   that is unreadable; tmpfs pages when mapped, and what
 				   memfd_create and System V segments hold unmapped */
 	uint64_t user_us;	/* what of cpu_us was user time */
@@ -41,7 +41,8 @@ struct sample_of {
 /*
  * 0, or -1 when nothing could be read. Never blocks for long: at most max_pids.
  * @only_bound: memory_bytes is what is resident, pages that processes share once for
- * each of them: never less than the exact figure, and much cheaper to have.
+ * each of them, without swap: where there is none never less than the exact figure, and
+ * much cheaper to have.
  */
 int sample_take(struct sample *out, const struct sample_of *of, bool only_bound);
 

@@ -263,15 +263,24 @@ static bool is_quiet(const struct watch *w, uint64_t now)
 	return now > w->busy_us + SAMPLE_US;
 }
 
+/* A box without a cgroup has no swap of its own: what it may have of both is one number. */
+static uint64_t memory_limit(const struct policy *p)
+{
+	uint64_t bytes;
+
+	return __builtin_add_overflow(p->limits.memory, p->limits.swap, &bytes) ? UINT64_MAX : bytes;
+}
+
 /*
- * What is resident is never less than what the limit counts, and far cheaper to learn,
- * for the exact figure means a look at every page. So that one is taken where the bound,
- * less what the two differed by the last time, is over the limit; else now and then, for
- * the record's peak, and because pages that processes shared may be theirs alone by now.
+ * What is resident is never less than what the limit counts (but for swap), and far
+ * cheaper to learn, for the exact figure means a look at every page. So that one is taken
+ * where the bound, less what the two differed by the last time, is over the limit; else
+ * now and then, for swap, for the record's peak, and because pages that processes shared
+ * may be theirs alone by now.
  */
 static void check_memory(struct watch *w, uint64_t bound, uint64_t now)
 {
-	uint64_t limit = w->policy->limits.memory, began = cpu_us();
+	uint64_t limit = memory_limit(w->policy), began = cpu_us();
 	uint64_t guess = bound > w->shared ? bound - w->shared : 0;
 	bool is_due = now >= w->exact_us;
 	struct sample s = { 0 };
@@ -499,7 +508,7 @@ int watch_begin(struct watch *w, uint64_t timeout_us, struct nsbox_error *err)
 	w->timeout_us = timeout_us;
 	w->deadline_us = w->started_us + timeout_us;
 	w->busy_us = w->started_us;
-	w->headroom = w->policy->limits.memory;
+	w->headroom = memory_limit(w->policy);
 	if (needs_samples(w) || needs_events(w))
 		w->next_sample_us = w->started_us + sample_interval(w, w->started_us);
 	if (add_source(w, w->timer, &w->timer) < 0 ||

@@ -59,7 +59,8 @@ static void put_process(struct plain_dir *f, const struct fake_process *p)
 		snprintf(text, sizeof(text),
 			 "5581-7ffd ---p 00000000 00:00 0    [rollup]\n"
 			 "Rss:            9999999 kB\nPss:            %7d kB\n"
-			 "Pss_Dirty:      8888888 kB\nSwapPss:        7777777 kB\n", p->pss_kb);
+			 "Pss_Dirty:      8888888 kB\nSwap:           7777777 kB\n"
+			 "SwapPss:              0 kB\n", p->pss_kb);
 		put(f->fd, path, text);
 	}
 	if (p->children) {
@@ -149,7 +150,7 @@ static void put_segments(struct plain_dir *f, int rows, unsigned long rss, unsig
 	put(f->fd, "shm", text);
 }
 
-static void segments_that_nobody_attached_are_counted_and_mapped_ones_once(void **state)
+static void swap_and_segments_that_nobody_attached_are_counted_and_mapped_ones_once(void **state)
 {
 	const struct fake_process mapped = { 100, 50, 1, 'S', "init", "", 10, 1 };
 	uint64_t segments = 60 * (4096 + 8192);
@@ -171,6 +172,11 @@ static void segments_that_nobody_attached_are_counted_and_mapped_ones_once(void 
 	put(f.fd, "100/smaps_rollup", "x\nPss:  1000 kB\nPss_Shmem:   700 kB\n");
 	assert_int_equal(sample(&s, f.fd, 100, 8, fd), 0);
 	assert_int_equal(s.memory_bytes, 1000 * 1024 + segments - 700 * 1024);
+	put(f.fd, "100/smaps_rollup",
+	    "x\nPss:  1000 kB\nPss_Shmem:   700 kB\nSwap:  9000 kB\nSwapPss:  30 kB\n");
+	assert_int_equal(sample(&s, f.fd, 100, 8, -1), 0);
+	assert_int_equal(s.memory_bytes, 1030 * 1024); /* MADV_PAGEOUT hides nothing */
+	put(f.fd, "100/smaps_rollup", "x\nPss:  1000 kB\nPss_Shmem:   700 kB\n");
 	put_segments(&f, 1, 4096, 0);
 	assert_int_equal(sample(&s, f.fd, 100, 8, fd), 0);
 	assert_int_equal(s.memory_bytes, 1000 * 1024);
@@ -526,7 +532,7 @@ int main(void)
 		cmocka_unit_test(a_sample_holds_until_a_process_of_the_box_has_run),
 		cmocka_unit_test(a_sample_of_nothing_or_of_too_many_never_holds),
 		cmocka_unit_test(the_bound_is_what_is_resident_shared_or_not),
-		cmocka_unit_test(segments_that_nobody_attached_are_counted_and_mapped_ones_once),
+		cmocka_unit_test(swap_and_segments_that_nobody_attached_are_counted_and_mapped_ones_once),
 		cmocka_unit_test(without_children_files_the_parents_give_the_same_sum),
 		cmocka_unit_test(the_children_of_every_thread_are_found),
 		cmocka_unit_test(a_process_that_is_listed_twice_counts_once),
