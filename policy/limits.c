@@ -21,8 +21,15 @@
 /* init is a process of the box, but not one of the program's. */
 #define INIT_PIDS 1
 
-/* RLIMIT_DATA counts writable mappings, touched or not; below this Node dies. */
-#define DATA_FLOOR (256ull << 20)
+/*
+ * RLIMIT_DATA counts what is reserved, memory.max what is touched: a program that asks
+ * for a gigabyte and uses little of it must get it here too, and one that then fills it
+ * must be killed for it (sample.c), not told ENOMEM. So this is no memory limit; it is
+ * the most that one process can take should the launcher be held up, and leaves the
+ * host at least half of its memory. A kernel refuses single requests beyond all of it in
+ * the same way (overcommit). The floor is for small hosts.
+ */
+#define DATA_SPARE_FLOOR (1ull << 30)
 
 /* The largest page of a supported kernel (aarch64): memory.max is kept in pages. */
 #define PAGE_UNIT 65536u
@@ -43,6 +50,14 @@ static uint64_t sum(uint64_t a, uint64_t b)
 uint64_t limits_in_pages(uint64_t bytes)
 {
 	return bytes - bytes % PAGE_UNIT;
+}
+
+static uint64_t data_bound(const struct policy *p, const struct limits_have *have)
+{
+	uint64_t spare = have->host_memory / 2;
+
+	return sum(sum(p->limits.memory, p->limits.swap),
+		   spare > DATA_SPARE_FLOOR ? spare : DATA_SPARE_FLOOR);
 }
 
 static uint64_t pids_with_init(const struct policy *p)
@@ -118,8 +133,7 @@ int limits_compile_rlimits(struct plan_builder *b, const struct policy *p,
 			   struct nsbox_error *err)
 {
 	const struct rlimits to = { b, stage };
-	uint64_t data = sum(p->limits.memory, p->limits.swap);
-	uint64_t pids = pids_with_init(p);
+	uint64_t data = data_bound(p, have), pids = pids_with_init(p);
 	int r = need_limits(p, err);
 
 	if (r < 0)
@@ -130,8 +144,6 @@ int limits_compile_rlimits(struct plan_builder *b, const struct policy *p,
 	if (p->limits.file_size)
 		add_rlimit(&to, RLIMIT_FSIZE, p->limits.file_size, p->limits.file_size);
 	add_cpu_time(&to, p->limits.cpu_time);
-	if (data < DATA_FLOOR)
-		data = DATA_FLOOR;
 	if (!have->cgroup_memory)
 		add_rlimit(&to, RLIMIT_DATA, data, data);
 	if (!have->cgroup_pids)

@@ -11,6 +11,7 @@
 struct limits_have {
 	bool cgroup_memory, cgroup_pids, cgroup_cpu;
 	const char *io_weight_file; /* NULL: the leaves have none */
+	uint64_t host_memory; /* bytes; 0: not known */
 };
 
 /* RLIMIT_CORE 0, NOFILE, FSIZE, CPU, MEMLOCK, MSGQUEUE, and the userspace fallback:

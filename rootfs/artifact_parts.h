@@ -30,4 +30,7 @@ struct copy {
  */
 int artifact_copy(struct copy *c, const char **why);
 
+/* The name of such a new file while it has a name (see artifact_copy.c). */
+bool artifact_is_temp(const char *name);
+
 #endif

@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -147,7 +148,8 @@ static void drop_all(const struct watch *w)
 
 static void guardian_run(struct watch *w)
 {
-	struct pollfd death = { .fd = w->launcher, .events = POLLIN };
+	struct pollfd calls[] = { { .fd = w->launcher, .events = POLLIN },
+				  { .fd = w->g->wake, .events = POLLIN } };
 
 	/* Own session: no Ctrl-C, no hang-up. A folder as cwd would stay busy; where even
 	 * "/" cannot be entered it stays so, which is better than no guardian. */
@@ -155,7 +157,7 @@ static void guardian_run(struct watch *w)
 	syscall(SYS_chdir, "/");
 	prctl(PR_SET_NAME, "nsbox-guardian");
 	close_all_but(w);
-	while (poll(&death, 1, -1) != 1)
+	while (poll(calls, ARRAY_SIZE(calls), -1) < 1)
 		if (errno != EINTR)
 			break;
 	drop_all(w);
@@ -211,24 +213,38 @@ int guardian_start(struct guardian *g, struct placeholder *v, size_t n, struct n
 	struct watch w = { .v = v, .g = g, .launcher = launcher };
 	int rc;
 
-	if (n + 1 > KEEP_MAX)
+	if (n + 2 > KEEP_MAX)
 		return err_set(err, NSBOX_E_POLICY, "more than %d protected names do not exist",
-			       KEEP_MAX - 1);
+			       KEEP_MAX - 2);
 	if (launcher < 0)
 		return err_sys(err, "open a pidfd of the launcher");
 	rc = share_marks(g, n, err);
 	if (rc < 0)
 		return rc;
+	g->wake = eventfd(0, EFD_CLOEXEC);
+	if (g->wake < 0)
+		return err_sys(err, "make an eventfd for the guardian of protected names");
 	g->since = time(NULL);
 	keep(&w, launcher);
+	keep(&w, g->wake);
 	for (size_t i = 0; i < n; i++)
 		keep(&w, v[i].dir);
 	g->pid = split(&w);
 	if (g->pid < 0) {
 		g->pid = 0;
+		close(g->wake);
 		return err_sys(err, "start the guardian of protected names");
 	}
 	return 0;
+}
+
+static void let_go(struct guardian *g)
+{
+	if (g->pid > 0)
+		close(g->wake);
+	if (g->marks)
+		munmap(g->marks, g->n * sizeof(*g->marks));
+	*g = (struct guardian){ 0 };
 }
 
 void guardian_end(struct guardian *g)
@@ -239,7 +255,12 @@ void guardian_end(struct guardian *g)
 		while (waitpid(g->pid, NULL, __WALL) < 0 && errno == EINTR)
 			;
 	}
-	if (g->marks)
-		munmap(g->marks, g->n * sizeof(*g->marks));
-	*g = (struct guardian){ 0 };
+	let_go(g);
+}
+
+void guardian_leave(struct guardian *g)
+{
+	if (g->pid > 0)
+		(void)!eventfd_write(g->wake, 1);
+	let_go(g);
 }

@@ -42,6 +42,7 @@ bool placeholder_drop(struct placeholder *p, struct placeholder_mark *mark, time
 
 struct guardian {
 	pid_t pid;	/* 0: none */
+	int wake;	/* eventfd: do it now; only with a pid */
 	time_t since;
 	struct placeholder_mark *marks; /* one a row; NULL: none */
 	size_t n;
@@ -51,5 +52,9 @@ struct guardian {
 int guardian_start(struct guardian *g, struct placeholder *v, size_t n,
 		   struct nsbox_error *err);
 void guardian_end(struct guardian *g);
+
+/* It removes them now, and ends by itself: for a file system that answers nobody, and
+ * would hold the launcher up. It stays a child of this process that nobody waits for. */
+void guardian_leave(struct guardian *g);
 
 #endif

@@ -10,16 +10,21 @@
 #include "rootfs/interp_parts.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/num.h"
 #include "base/sha256.h"
 #include "rootfs/paths.h"
 
 #define HEAD "head=nsbox-interp-3"
+
+#define FILE_PREFIX "interp-"
 
 enum { CACHE_MAX = 1 << 20 };
 
@@ -52,9 +57,14 @@ static void make_folders(char *path)
 	mkdir(path, 0700);
 }
 
+char *cache_path(const char *cache_dir)
+{
+	return cache_dir ? strdup(cache_dir) : default_folder();
+}
+
 int cache_open(const char *cache_dir)
 {
-	owned_mem char *path = cache_dir ? strdup(cache_dir) : default_folder();
+	owned_mem char *path = cache_path(cache_dir);
 	owned_fd int fd = -1;
 	struct stat st;
 
@@ -80,7 +90,7 @@ static void file_name(char name[80], const struct buf *key)
 	sha256_add(&s, buf_text(key), key->len);
 	sha256_end(&s, digest);
 	sha256_hex(digest, hex);
-	snprintf(name, 80, "interp-%s", hex);
+	snprintf(name, 80, FILE_PREFIX "%s", hex);
 }
 
 /* -------------------------------------------------------- dependencies -- */
@@ -246,6 +256,18 @@ static void put_list(struct buf *b, const char *key, const struct strlist *l)
 		put(b, key, l->v[i]);
 }
 
+/* interp-<64 digits>.<pid> */
+bool cache_is_temp(const char *name)
+{
+	const char *dot = strchr(name, '.');
+	uint64_t pid;
+
+	return strncmp(name, FILE_PREFIX, strlen(FILE_PREFIX)) == 0 && dot &&
+	       dot - name == (ptrdiff_t)strlen(FILE_PREFIX) + 64 &&
+	       num_uint(dot + 1, 1, INT_MAX, &pid) == 0;
+}
+
+/* The lock tells it from one that a killed launcher left. */
 static void write_file(int dir, const char *name, const struct buf *text)
 {
 	char temp[112];
@@ -254,8 +276,8 @@ static void write_file(int dir, const char *name, const struct buf *text)
 	snprintf(temp, sizeof(temp), "%s.%d", name, (int)getpid());
 	unlinkat(dir, temp, 0);
 	fd = openat(dir, temp, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd < 0)
-		return;
+	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return; /* a sweep has it, and removes it */
 	if (fd_write_all(fd, text->data, text->len) < 0 || renameat(dir, temp, dir, name) < 0)
 		unlinkat(dir, temp, 0);
 }

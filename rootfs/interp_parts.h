@@ -38,6 +38,8 @@ int trees_work_out(struct interp *i, const struct asking *how, const struct answ
  * a shim everything it looks at). A file of somebody else's, or one that others may
  * write, is not read.
  */
+char *cache_path(const char *cache_dir); /* malloc'ed; NULL: none */
+bool cache_is_temp(const char *name);	/* a file that cache_store() is about to rename */
 int cache_open(const char *cache_dir);	/* folder descriptor, or -1: no cache */
 bool cache_load(struct interp *out, int dir, const struct buf *key);
 /* @deps: records of cache_stamp(). A cache that cannot be written is no error. */

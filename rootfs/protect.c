@@ -307,6 +307,16 @@ int protect_arm(struct protect *p, struct nsbox_error *err)
 	return rc;
 }
 
+/* Closing the folder that is left gives up its lock: the guardian takes it. */
+static void free_row(struct placeholder *row)
+{
+	if (row->fd >= 0)
+		close(row->fd);
+	if (row->dir >= 0)
+		close(row->dir);
+	free(row->shown);
+}
+
 void protect_release(struct protect *p)
 {
 	if (!p)
@@ -314,11 +324,20 @@ void protect_release(struct protect *p)
 	for (size_t i = 0; i < p->n; i++) {
 		if (p->guardian.marks)
 			placeholder_drop(&p->v[i], &p->guardian.marks[i], p->guardian.since);
-		if (p->v[i].dir >= 0)
-			close(p->v[i].dir);
-		free(p->v[i].shown);
+		free_row(&p->v[i]);
 	}
 	guardian_end(&p->guardian);
+	free(p->v);
+	free(p);
+}
+
+void protect_leave(struct protect *p)
+{
+	if (!p)
+		return;
+	for (size_t i = 0; i < p->n; i++)
+		free_row(&p->v[i]);
+	guardian_leave(&p->guardian);
 	free(p->v);
 	free(p);
 }

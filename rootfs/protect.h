@@ -40,4 +40,8 @@ int protect_arm(struct protect *p, struct nsbox_error *err);
 /* Remove the placeholders now (idempotent), end the guardian, free. NULL is fine. */
 void protect_release(struct protect *p);
 
+/* The same, but the guardian removes them, when it can: their file system does not
+ * answer, and would hold the caller up. */
+void protect_leave(struct protect *p);
+
 #endif

@@ -27,6 +27,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 /* --------------------------------------------------------------------- host -- */
@@ -47,6 +48,13 @@ static unsigned online_cpus(void)
 	return (unsigned)CPU_COUNT(&set);
 }
 
+static uint64_t all_memory(void)
+{
+	struct sysinfo info;
+
+	return sysinfo(&info) < 0 ? 0 : (uint64_t)info.totalram * info.mem_unit;
+}
+
 void host_find(struct host *h, const struct policy *p, struct nsbox_error *err, int *code)
 {
 	memset(h, 0, sizeof(*h));
@@ -56,6 +64,7 @@ void host_find(struct host *h, const struct policy *p, struct nsbox_error *err, 
 		return;
 	cgroup_find(&h->place, (enum cgroup_reach)p->enforce.cgroup);
 	h->landlock_abi = landlock_abi();
+	h->memory = all_memory();
 	h->cpus = online_cpus();
 }
 
@@ -215,7 +224,8 @@ static int plan_limits(struct assembly *a, struct parts *w, struct nsbox_error *
 	const struct limits_have have = { .cgroup_memory = place->memory,
 					  .cgroup_pids = place->pids,
 					  .cgroup_cpu = place->cpu,
-					  .io_weight_file = enforce_io_file(place) };
+					  .io_weight_file = enforce_io_file(place),
+					  .host_memory = w->host->memory };
 	int r;
 
 	PLAN_OP(&w->builder, .kind = OP_UMASK, .stage = STAGE_limits, .n = 022);

@@ -23,6 +23,7 @@ struct host { /* what this host can do; found once for a box */
 	struct cgroup_place place;
 	int landlock_abi;	/* 0: none */
 	unsigned cpus;		/* online */
+	uint64_t memory;	/* bytes of RAM; 0: not known */
 };
 void host_find(struct host *h, const struct policy *p, struct nsbox_error *err, int *code);
 

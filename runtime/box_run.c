@@ -56,7 +56,7 @@ static void watch_free(struct watch *w)
 		if (w->pump_used[i])
 			pump_close(&w->pumps[i]);
 	live_close(&w->live);
-	cgroup_destroy(&w->cgroup);
+	(w->is_stuck ? cgroup_leave : cgroup_destroy)(&w->cgroup);
 	capture_free(&w->out);
 	capture_free(&w->err);
 	if (w->epoll >= 0)
@@ -99,9 +99,12 @@ void run_drop(struct nsbox_box *box)
 
 	if (w && !w->dead) {
 		watch_kill(w, KILL_CALLER, 0);
-		live_reap(&w->live, 5000);
+		w->is_stuck = live_reap(&w->live, 5000) == 1;
 	}
 	listed_end(box, NULL); /* unless its result was told */
+	/* What the payload waits for would hold us up as well: a frozen file system, say. */
+	if (w && w->is_stuck)
+		protect_leave(take_ptr(box->plan.view.protect));
 	set_watch(box, NULL);
 	watch_free(w);
 	assembly_free(&box->plan); /* removes the placeholders of fs.protect */

@@ -162,10 +162,12 @@ static void from_cgroup(struct figures *f, const char *path)
 static void from_proc(struct figures *f, const struct registry_record *r)
 {
 	owned_fd int proc = openat(AT_FDCWD, "/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	const struct sample_of of = { .proc_fd = proc, .segments_fd = -1,
+				      .init_pid = r->init_pid, .max_pids = PIDS_LOOKED_AT };
 	struct sample s;
 
 	if (proc < 0 || r->init_pid <= 0 || sample_parent(proc, r->init_pid) != r->launcher_pid ||
-	    sample_take(&s, proc, r->init_pid, PIDS_LOOKED_AT, -1) < 0 || !s.processes ||
+	    sample_take(&s, &of, false) < 0 || !s.processes ||
 	    sample_parent(proc, r->init_pid) != r->launcher_pid)
 		return;
 	if (f->cpu_us == NSBOX_UNKNOWN)

@@ -202,15 +202,22 @@ static bool is_populated(int leaf_fd)
 	return cgroup_text(leaf_fd, "cgroup.events", text) < 0 || !strstr(text, "populated 0");
 }
 
-static void remove_if_abandoned(int place_fd, const char *name)
+bool cgroup_is_leaf(const char *name)
+{
+	return leaf_pid(name) != 0;
+}
+
+enum cgroup_abandoned cgroup_remove_abandoned(int place_fd, const char *name)
 {
 	owned_fd int fd =
 		openat(place_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 || is_populated(fd))
-		return;
+	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 || !is_still_there(place_fd, name, fd))
+		return CGROUP_IN_USE;
+	if (is_populated(fd))
+		return CGROUP_POPULATED;
 	/* It may fail: somebody else swept it. The next run tries again. */
-	(void)unlinkat(place_fd, name, AT_REMOVEDIR);
+	return unlinkat(place_fd, name, AT_REMOVEDIR) == 0 ? CGROUP_REMOVED : CGROUP_IN_USE;
 }
 
 /*
@@ -234,7 +241,7 @@ static void sweep(int place_fd)
 
 		if (!pid || kill(pid, 0) == 0 || errno != ESRCH)
 			continue;
-		remove_if_abandoned(place_fd, e->d_name);
+		(void)cgroup_remove_abandoned(place_fd, e->d_name);
 		locks++;
 	}
 }
@@ -349,6 +356,16 @@ void cgroup_destroy(struct cgroup *c)
 			break;
 		nanosleep(&pause, NULL);
 	}
+	close(c->fd);
+	c->fd = -1;
+}
+
+void cgroup_leave(struct cgroup *c)
+{
+	if (c->fd < 0)
+		return;
+	(void)cgroup_kill(c);
+	(void)unlinkat(c->place_fd, c->name, AT_REMOVEDIR);
 	close(c->fd);
 	c->fd = -1;
 }

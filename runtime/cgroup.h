@@ -26,6 +26,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#define CGROUP_OWN_FOLDER "nsbox" /* below the top of the hierarchy */
+
 #define CGROUP_STEPS(X) \
 	X(NONE, "none", "no cgroup of version 2 can be written") \
 	X(TOP, "top", "a folder of our own below the top of the hierarchy") \
@@ -133,6 +135,13 @@ void cgroup_read_now(int leaf_fd, struct cgroup_now *out);
 
 /* Kill all, wait for populated 0 (bounded), rmdir with EBUSY retries. Idempotent. */
 void cgroup_destroy(struct cgroup *c);
+/* The same without waiting: processes in it wait inside the kernel. A sweep removes it. */
+void cgroup_leave(struct cgroup *c);
 int cgroup_kill(const struct cgroup *c); /* 0, or -1 with errno */
+
+/* What a killed launcher left. "Abandoned" is a lock that nobody holds, never a pid. */
+bool cgroup_is_leaf(const char *name);
+enum cgroup_abandoned { CGROUP_IN_USE, CGROUP_POPULATED, CGROUP_REMOVED };
+enum cgroup_abandoned cgroup_remove_abandoned(int place_fd, const char *name);
 
 #endif

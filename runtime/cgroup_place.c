@@ -24,8 +24,6 @@
 
 enum { LINK_TRIES = 8, LOOK_TRIES = 50 };
 
-#define OWN_FOLDER "nsbox"
-
 static const char *const controllers[] = { "memory", "pids", "cpu", "io" };
 
 static void put_text(char *to, size_t size, const char *text)
@@ -151,14 +149,14 @@ static int open_own_folder(int mount_fd)
 		if (i) /* even a sleep of nothing takes 50 us */
 			nanosleep(&pause, NULL);
 		/* 0700: a lock needs no more than an open, so nobody else gets one */
-		if (mkdirat(mount_fd, OWN_FOLDER, 0700) < 0 && errno != EEXIST)
+		if (mkdirat(mount_fd, CGROUP_OWN_FOLDER, 0700) < 0 && errno != EEXIST)
 			return -1;
-		fd = openat(mount_fd, OWN_FOLDER,
+		fd = openat(mount_fd, CGROUP_OWN_FOLDER,
 			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (fd < 0 && errno != ENOENT)
 			return -1;
 		if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) == 0 &&
-		    is_same(mount_fd, OWN_FOLDER, fd))
+		    is_same(mount_fd, CGROUP_OWN_FOLDER, fd))
 			return take_fd(fd);
 	}
 	errno = EBUSY;
@@ -168,8 +166,8 @@ static int open_own_folder(int mount_fd)
 static void close_own_folder(int fd)
 {
 	/* ".." of the folder is the mount's top, wherever that is mounted. */
-	if (flock(fd, LOCK_EX | LOCK_NB) == 0 && is_same(fd, "../" OWN_FOLDER, fd))
-		(void)unlinkat(fd, "../" OWN_FOLDER, AT_REMOVEDIR);
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0 && is_same(fd, "../" CGROUP_OWN_FOLDER, fd))
+		(void)unlinkat(fd, "../" CGROUP_OWN_FOLDER, AT_REMOVEDIR);
 	close(fd);
 }
 
@@ -210,7 +208,7 @@ static int take_top(struct cgroup_place *p, int mount_fd)
 	p->step = CGROUP_TOP;
 	p->has_no_controllers = !p->memory;
 	p->is_ours = true;
-	add_path(p, OWN_FOLDER);
+	add_path(p, CGROUP_OWN_FOLDER);
 	return 0;
 }
 
@@ -227,7 +225,7 @@ static int look_at_top(struct cgroup_place *p, int mount_fd)
 	p->fd = fcntl(mount_fd, F_DUPFD_CLOEXEC, 0);
 	p->step = CGROUP_TOP;
 	p->has_no_controllers = !has_word(there, "memory");
-	add_path(p, OWN_FOLDER);
+	add_path(p, CGROUP_OWN_FOLDER);
 	return p->fd < 0 ? -1 : 0;
 }
 

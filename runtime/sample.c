@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 enum {
 	STAT_TEXT = 1024,	/* one line of numbers; comm is 16 bytes at most */
@@ -53,7 +54,7 @@ struct walk {
 	pid_t init;
 	struct process *queue;
 	size_t n, max;
-	bool complete;
+	bool complete, only_bound;
 	/* Memory files (memfd_create) that nobody maps are in no process's Pss. */
 	ino_t memfds[MEMFDS_MAX];
 	size_t memfd_count, fds_seen;
@@ -105,9 +106,10 @@ static ssize_t read_start(int proc_fd, const char *path, char *text, size_t size
 			continue;
 		if (n < 0)
 			return -1;
-		if (n == 0)
-			break;
 		len += (size_t)n;
+		/* These files are one record each: less than asked for is all there is. */
+		if (len < size - 1)
+			break;
 	}
 	text[len] = '\0';
 	return (ssize_t)len;
@@ -164,22 +166,18 @@ static int read_stat(int proc_fd, pid_t pid, struct pid_stat *out)
 
 static DIR *open_folder(int proc_fd, const char *path);
 
-/* Resident minus shared, for a kernel or a process that hides its rollup. */
-static int read_statm(int proc_fd, pid_t pid, uint64_t *bytes)
+/* What is resident: counters of the kernel, so the same effort for any size. */
+static int read_statm(int proc_fd, pid_t pid, uint64_t *resident, uint64_t *shared)
 {
 	struct proc_path path = path_of(pid, "statm");
-	uint64_t resident, shared;
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	char text[256], *at = text;
 
 	if (read_start(proc_fd, path.text, text, sizeof(text)) < 0)
 		return -1;
 	next_word(&at);
-	resident = number_of(next_word(&at));
-	shared = number_of(next_word(&at));
-	if (resident > shared)
-		*bytes = (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
-	else
-		*bytes = 0;
+	*resident = number_of(next_word(&at)) * page;
+	*shared = number_of(next_word(&at)) * page;
 	return 0;
 }
 
@@ -193,16 +191,33 @@ static uint64_t rollup_bytes(char *text, const char *name)
 	return number_of(next_word(&at)) * 1024;
 }
 
+/* Resident minus shared, for a kernel or a process that hides its rollup. */
+static int read_private(const struct walk *w, pid_t pid, uint64_t *bytes)
+{
+	uint64_t resident, shared;
+
+	if (read_statm(w->proc_fd, pid, &resident, &shared) < 0)
+		return -1;
+	*bytes = resident > shared ? resident - shared : 0;
+	return 0;
+}
+
+/* The kernel looks at every page for a rollup: milliseconds for each gigabyte. */
 static int read_memory(struct walk *w, pid_t pid, uint64_t *bytes)
 {
 	struct proc_path path = path_of(pid, "smaps_rollup");
 	char text[ROLLUP_TEXT];
+	uint64_t shared;
 
+	if (w->only_bound)
+		return read_statm(w->proc_fd, pid, bytes, &shared);
 	if (read_start(w->proc_fd, path.text, text, sizeof(text)) <= 0 || !strstr(text, "\nPss:"))
-		return read_statm(w->proc_fd, pid, bytes);
-	/* next_word() cuts the text: the later line first. */
+		return read_private(w, pid, bytes);
+	/* next_word() cuts the text: the later line first. MADV_PAGEOUT puts pages into the
+	 * host's swap at the payload's wish: they are its own all the same. */
+	*bytes = rollup_bytes(text, "\nSwapPss:");
 	w->shmem_bytes += rollup_bytes(text, "\nPss_Shmem:");
-	*bytes = rollup_bytes(text, "\nPss:");
+	*bytes += rollup_bytes(text, "\nPss:");
 	return 0;
 }
 
@@ -420,12 +435,35 @@ static bool belongs(const struct walk *w, const struct process *p, pid_t parent)
 	return p->pid == w->init || parent == p->parent || is_known(w, parent);
 }
 
+/* clock_getcpuclockid(3) asks the kernel whether the process is there; this will say. */
+static uint64_t clock_of(pid_t pid)
+{
+	clockid_t clock = (clockid_t)(~(unsigned)pid << 3 | 2 /* CPUCLOCK_SCHED */);
+	struct timespec t;
+
+	if (clock_gettime(clock, &t) < 0)
+		return UINT64_MAX;
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+bool sample_holds(const struct sample *s)
+{
+	if (!s->complete || !s->processes || s->processes > SAMPLE_CLOCKS)
+		return false;
+	for (size_t i = 0; i < s->processes; i++)
+		if (s->clocks[i].ns == UINT64_MAX || clock_of(s->clocks[i].pid) != s->clocks[i].ns)
+			return false;
+	return true;
+}
+
 static void count(struct walk *w, size_t at, struct sample *out, bool with_children)
 {
 	struct process p = w->queue[at];
 	uint64_t bytes = 0, hz = (uint64_t)sysconf(_SC_CLK_TCK);
 	struct pid_stat s;
 
+	if (out->processes < SAMPLE_CLOCKS)
+		out->clocks[out->processes] = (struct sample_clock){ p.pid, clock_of(p.pid) };
 	if (read_stat(w->proc_fd, p.pid, &s) < 0 || !belongs(w, &p, s.parent)) {
 		w->complete = false;
 		return;
@@ -453,35 +491,41 @@ static bool has_children_files(const struct walk *w)
 	return faccessat(w->proc_fd, path.text, R_OK, 0) == 0;
 }
 
-int sample_take(struct sample *out, int proc_fd, pid_t init_pid, uint64_t max_pids,
-		int segments_fd)
+static int take(struct sample *out, struct walk *w, int segments_fd)
 {
-	struct walk w = { .proc_fd = proc_fd, .init = init_pid, .complete = true };
 	struct sample sum = { 0 };
-	owned_mem struct process *queue = NULL;
 	uint64_t unmapped;
 	bool with_children;
 
-	w.max = max_pids < 1 ? 1 : max_pids > PIDS_MAX ? PIDS_MAX : (size_t)max_pids;
+	found(w, w->init, 0);
+	with_children = has_children_files(w);
+	if (!with_children && walk_by_parents(w) < 0)
+		return -1;
+	for (size_t at = 0; at < w->n; at++)
+		count(w, at, &sum, with_children);
+	if (!sum.processes)
+		return -1;
+	/* What is mapped of them is in Pss already. */
+	unmapped = w->memfd_bytes + read_segments(segments_fd);
+	if (unmapped > w->shmem_bytes)
+		sum.memory_bytes += unmapped - w->shmem_bytes;
+	sum.complete = w->complete;
+	*out = sum;
+	return 0;
+}
+
+int sample_take(struct sample *out, const struct sample_of *of, bool only_bound)
+{
+	struct walk w = { .proc_fd = of->proc_fd, .init = of->init_pid, .complete = true,
+			  .only_bound = only_bound };
+	owned_mem struct process *queue = NULL;
+
+	w.max = of->max_pids < 1 ? 1 : of->max_pids > PIDS_MAX ? PIDS_MAX : (size_t)of->max_pids;
 	queue = malloc(w.max * sizeof(*queue));
 	if (!queue)
 		return -1;
 	w.queue = queue;
-	found(&w, init_pid, 0);
-	with_children = has_children_files(&w);
-	if (!with_children && walk_by_parents(&w) < 0)
-		return -1;
-	for (size_t at = 0; at < w.n; at++)
-		count(&w, at, &sum, with_children);
-	if (!sum.processes)
-		return -1;
-	/* What is mapped of them is in Pss already. */
-	unmapped = w.memfd_bytes + read_segments(segments_fd);
-	if (unmapped > w.shmem_bytes)
-		sum.memory_bytes += unmapped - w.shmem_bytes;
-	sum.complete = w.complete;
-	*out = sum;
-	return 0;
+	return take(out, &w, of->segments_fd);
 }
 
 pid_t sample_parent(int proc_fd, pid_t pid)

@@ -27,7 +27,10 @@
 
 enum {
 	SAMPLE_US = 20000,	  /* between two looks at memory and cpu */
-	SAMPLE_SHARE = 20,	  /* a look may cost at most 1/20 of the time */
+	SAMPLE_MIN_US = 2000,	  /* the same shortly before the limit */
+	QUIET_US = 100000,	  /* the same of a box that sleeps, far from it */
+	SAMPLE_SHARE = 20,	  /* looks may cost at most 1/20 of the time */
+	GROWTH = 4096,		  /* bytes a µs: what page faults fill a box with at most */
 	PATIENCE_US = 5000000,	  /* after SIGKILL: a process may sit in the kernel */
 	CPU_BURST_US = 100000,	  /* over the share of cpu before a pause */
 	PAUSE_MAX_US = 200000,
@@ -219,28 +222,96 @@ static void check_refused_forks(struct watch *w, uint64_t now)
 		watch_kill(w, KILL_PIDS, w->policy->limits.pids);
 }
 
-static void take_sample(struct watch *w, uint64_t now)
+/* The most that was ever seen; what the record has when the kernel counted nothing. */
+static void keep_peaks(struct evidence *e, const struct sample *s)
+{
+	if (s->processes - 1 > e->sampled_pids) /* without init */
+		e->sampled_pids = s->processes - 1;
+	if (s->cpu_us > e->sampled_user_us + e->sampled_system_us) {
+		e->sampled_user_us = s->user_us;
+		e->sampled_system_us = s->cpu_us - s->user_us;
+	}
+}
+
+static int look(const struct watch *w, struct sample *s, bool only_bound)
 {
 	owned_fd int proc = openat(AT_FDCWD, "/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	struct evidence *e = &w->evidence;
+	const struct sample_of of = { .proc_fd = proc, .segments_fd = w->live.segments,
+				      .init_pid = w->live.pid,
+				      .max_pids = w->policy->limits.pids + 16 };
+
+	return proc < 0 || sample_take(s, &of, only_bound) < 0 || !s->processes ? -1 : 0;
+}
+
+/* Of this thread: when the host is busy a look takes longer, but costs no more. */
+static uint64_t cpu_us(void)
+{
+	struct timespec t = { 0 };
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+/* Twice, as there are two kinds of looks, each with its half of the share. */
+static uint64_t pause_after(uint64_t cost, uint64_t at_least)
+{
+	uint64_t us = cost * 2 * SAMPLE_SHARE;
+
+	return us > at_least ? us : at_least;
+}
+
+static bool is_quiet(const struct watch *w, uint64_t now)
+{
+	return now > w->busy_us + SAMPLE_US;
+}
+
+/* A box without a cgroup has no swap of its own: what it may have of both is one number. */
+static uint64_t memory_limit(const struct policy *p)
+{
+	uint64_t bytes;
+
+	return __builtin_add_overflow(p->limits.memory, p->limits.swap, &bytes) ? UINT64_MAX : bytes;
+}
+
+/*
+ * What is resident is never less than what the limit counts (but for swap), and far
+ * cheaper to learn, for the exact figure means a look at every page. So that one is taken
+ * where the bound, less what the two differed by the last time, is over the limit; else
+ * now and then, for swap, for the record's peak, and because pages that processes shared
+ * may be theirs alone by now.
+ */
+static void check_memory(struct watch *w, uint64_t bound, uint64_t now)
+{
+	uint64_t limit = memory_limit(w->policy), began = cpu_us();
+	uint64_t guess = bound > w->shared ? bound - w->shared : 0;
+	bool is_due = now >= w->exact_us;
+	struct sample s = { 0 };
+
+	if ((is_due || guess > limit) && look(w, &s, false) == 0) {
+		w->exact_cost_us = cpu_us() - began;
+		w->exact_us = now + pause_after(w->exact_cost_us, SAMPLE_US);
+		guess = s.memory_bytes;
+		w->shared = bound > guess ? bound - guess : 0;
+		if (s.memory_bytes > w->evidence.sampled_memory)
+			w->evidence.sampled_memory = s.memory_bytes;
+		if (is_userspace(w, ENF_MEMORY) && s.memory_bytes > limit)
+			watch_kill(w, KILL_MEMORY, s.memory_bytes);
+	}
+	w->headroom = guess < limit ? limit - guess : 0;
+}
+
+static void take_sample(struct watch *w, uint64_t now)
+{
 	struct cgroup_usage use = { 0 };
 	struct sample s = { 0 };
 
-	if (proc < 0 || sample_take(&s, proc, w->live.pid, w->policy->limits.pids + 16,
-				    w->live.segments) < 0 ||
-	    !s.processes)
+	if (sample_holds(&w->last) || look(w, &s, true) < 0)
 		return;
+	w->last = s;
+	w->busy_us = now;
 	cgroup_peek(&w->cgroup, &use);
-	if (s.memory_bytes > e->sampled_memory)
-		e->sampled_memory = s.memory_bytes;
-	if (s.processes - 1 > e->sampled_pids) /* without init */
-		e->sampled_pids = s.processes - 1;
-	if (s.cpu_us > e->sampled_user_us + e->sampled_system_us) {
-		e->sampled_user_us = s.user_us;
-		e->sampled_system_us = s.cpu_us - s.user_us;
-	}
-	if (is_userspace(w, ENF_MEMORY) && s.memory_bytes > w->policy->limits.memory)
-		watch_kill(w, KILL_MEMORY, s.memory_bytes);
+	keep_peaks(&w->evidence, &s);
+	check_memory(w, s.memory_bytes, now);
 	check_cpu(w, use.has_cpu ? use.user_us + use.system_us : s.cpu_us, now);
 	check_pids(w, s.threads - 1, now);
 }
@@ -258,16 +329,27 @@ static bool needs_trees(const struct watch *w)
 	return w->trees.count != 0;
 }
 
-static uint64_t sample_interval(const struct watch *w)
+/*
+ * The nearer a box is to its limit, the sooner the next look: as if page faults filled
+ * the rest as fast as they can. One that sleeps can be over by what SAMPLE_US of them
+ * fill when it wakes.
+ */
+static uint64_t sample_interval(const struct watch *w, uint64_t now)
 {
-	bool is_soon = needs_samples(w) || w->policy->limits.disk_action == DISK_KILL;
+	uint64_t us = w->headroom / GROWTH;
 
-	return is_soon ? SAMPLE_US : EVENTS_US;
+	if (!needs_samples(w))
+		return w->policy->limits.disk_action == DISK_KILL ? SAMPLE_US : EVENTS_US;
+	if (is_quiet(w, now))
+		return us < SAMPLE_US ? SAMPLE_US : us > QUIET_US ? QUIET_US : us;
+	if (!is_userspace(w, ENF_MEMORY))
+		return SAMPLE_US;
+	return us < SAMPLE_MIN_US ? SAMPLE_MIN_US : us > SAMPLE_US ? SAMPLE_US : us;
 }
 
 static void maybe_sample(struct watch *w, uint64_t now)
 {
-	uint64_t pause, cost;
+	uint64_t began = cpu_us();
 
 	if (w->paused && w->resume_us && now >= w->resume_us) {
 		w->resume_us = 0;
@@ -275,16 +357,15 @@ static void maybe_sample(struct watch *w, uint64_t now)
 	}
 	if (!w->next_sample_us || now < w->next_sample_us || w->dead)
 		return;
+	w->exact_cost_us = 0;
 	if (needs_samples(w))
 		take_sample(w, now);
 	if (needs_events(w))
 		check_refused_forks(w, now);
 	check_trees(w);
-	cost = now_us() - now;
-	pause = cost * SAMPLE_SHARE;
-	if (pause < sample_interval(w))
-		pause = sample_interval(w);
-	w->next_sample_us = now + cost + pause;
+	/* An exact look has a pause of its own: shorter ones go on meanwhile. */
+	w->next_sample_us = now_us() + pause_after(cpu_us() - began - w->exact_cost_us,
+						   sample_interval(w, now));
 }
 
 static void check_output(struct watch *w)
@@ -399,7 +480,7 @@ static void tick(struct watch *w)
 		/* A process that SIGKILL does not end (it waits inside the kernel): the
 		 * verdict is known, so say it; the kernel will do the rest. */
 		w->patience_us = 0;
-		w->dead = true;
+		w->dead = w->is_stuck = true;
 		w->evidence.exit.orphans = 1;
 		if (!w->ended_us)
 			w->ended_us = now;
@@ -468,8 +549,10 @@ int watch_begin(struct watch *w, uint64_t timeout_us, struct nsbox_error *err)
 	w->timeout_us = timeout_us;
 	w->deadline_us = w->started_us + timeout_us;
 	trees_init(&w->trees, w->plan->plan);
+	w->busy_us = w->started_us;
+	w->headroom = memory_limit(w->policy);
 	if (needs_samples(w) || needs_events(w) || needs_trees(w))
-		w->next_sample_us = w->started_us + sample_interval(w);
+		w->next_sample_us = w->started_us + sample_interval(w, w->started_us);
 	if (add_source(w, w->timer, &w->timer) < 0 ||
 	    add_source(w, w->live.sock, &w->live.sock) < 0 ||
 	    add_source(w, w->live.pidfd, &w->live.pidfd) < 0 ||

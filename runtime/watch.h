@@ -13,6 +13,7 @@
 #include "runtime/cgroup.h"
 #include "runtime/launch.h"
 #include "runtime/pump.h"
+#include "runtime/sample.h"
 #include "runtime/wire.h"
 
 #include <pthread.h>
@@ -51,8 +52,14 @@ struct watch {
 	uint64_t timeout_us, started_us, ended_us, deadline_us, kill_at_us, patience_us;
 	uint64_t next_sample_us, resume_us, armed_us;
 	uint64_t cpu_seen_us, saturated_since_us, refused_forks;
+	/* Looks at memory: when an exact one is due and what the last cost, how much the
+	 * cheap ones say too much, what is left below the limit. */
+	uint64_t exact_us, exact_cost_us, shared, headroom;
+	struct sample last;	/* the last cheap one */
+	uint64_t busy_us;	/* when the box was last seen to run */
 	int setup_ms;		/* deadline of the set-up */
 	bool terminated, paused, dead;
+	bool is_stuck;		/* dead, but waits inside the kernel: wait for nothing of it */
 	struct evidence evidence;
 	pthread_mutex_t lock;	/* live.pidfd against nsbox_box_kill() of another thread */
 };

@@ -443,6 +443,24 @@ NSBOX_API void nsbox_boxes_close(struct nsbox_boxes *boxes);
 NSBOX_API NSBOX_MUST_CHECK int
 nsbox_doctor(const char *form, char **out, struct nsbox_error *err);
 
+/* -------------------------------------------------------------- sweep -- */
+
+/*
+ * Remove what launchers left that were killed, or that the machine took along when it
+ * lost its power: cgroups of boxes and half-written files of the cache, and in
+ * @folders (NULL-terminated host paths; NULL: none) placeholders of the names that
+ * @policy protects (NULL: the default policy) and half-written artifacts. What somebody
+ * still uses is locked, and stays; nobody is killed. A launcher that ends, even by
+ * SIGKILL, leaves nothing of all this unless it is killed in the very moment; each
+ * run also sweeps cgroups a little.
+ *
+ * 0: nothing is left; 1: something is, since processes are in it; or a negative code.
+ * @form "text" (a line for each thing, none for nothing) or "json"; *out is malloc'ed.
+ */
+NSBOX_API NSBOX_MUST_CHECK int
+nsbox_sweep(const struct nsbox_policy *policy, const char *const *folders,
+	    const char *form, char **out, struct nsbox_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "harness"))
 from box import NSBOX, SCRATCH, environ, nsbox  # noqa: E402
 from tap import run_tests  # noqa: E402
 
-VERBS = ("run", "code", "policy show", "policy check", "policy explain", "policy schema", "doctor",
+VERBS = ("run", "code", "policy show", "policy check", "policy explain", "policy schema", "doctor", "sweep",
          "version", "help")
 
 # Arguments, and the one line that stderr must carry; stdout stays empty.

@@ -8,7 +8,7 @@ import stat
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "harness"))
-from box import NSBOX, SCRATCH, box, environ, nsbox, run  # noqa: E402
+from box import NSBOX, SCRATCH, box, environ, nsbox, own_mounts, run  # noqa: E402
 from host import become_reaper, leftovers  # noqa: E402
 from tap import run_tests  # noqa: E402
 
@@ -154,8 +154,35 @@ def a_limit_that_is_not_in_force_is_not_claimed(tap):
         return
     ran = nsbox("run", "--require", "kernel", "--", "echo", "ran")
     tap.equal((ran.rc, ran.out), (125, b""), "E52 a floor that cannot be met: 125, nothing runs", ran)
+    tap.ok(all(word in ran.err for word in (b"limits.memory", b"in userspace only", b"nsbox doctor")),
+           "E52 with the limit, what is missing, and the remedy", ran)
+    tap.equal(ran.err.count(b"\n"), 1, "E52 in one line", ran)
     ran = nsbox("run", "--", "echo", "ran")
     tap.equal((ran.rc, ran.out), (0, b"ran\n"), "E52 control: without the floor it runs", ran)
+
+
+def run_without_cgroups(how, *flags):
+    """In a mount namespace of its own where the cgroups are not what they were."""
+    return run([*own_mounts(), "sh", "-c", how + ' && exec "$0" "$@"', NSBOX, "run", *flags, "--", "echo", "ran"])
+
+
+def a_limit_that_goes_away_is_missed(tap):
+    """E52: the same when the cgroups are there and cannot be written, or are hidden."""
+    ways = {
+        "read-only": "for m in $(awk '$3 == \"cgroup2\" { print $2 }' /proc/mounts); do mount -o remount,bind,ro $m || exit 9; done",
+        "hidden": "mount -t tmpfs none /sys/fs/cgroup",
+    }
+    for name, how in ways.items():
+        ran = run_without_cgroups(how, "--json")
+        if ran.rc:
+            tap.skip(f"E52 cgroups that are {name}", "mounts of its own over /sys/fs/cgroup")
+            continue
+        strengths = json.loads(ran.out)["enforced"]
+        tap.equal({strengths[k] for k in ("memory", "pids")}, {"userspace"},
+                  f"E52 cgroups that are {name}: the record says userspace", ran)
+        ran = run_without_cgroups(how, "--require", "kernel")
+        tap.equal((ran.rc, ran.out), (125, b""), f"E52 cgroups that are {name}: with --require kernel nothing runs", ran)
+        tap.ok(b"limits.memory" in ran.err, "E52 and the limit is named", ran)
 
 
 def core_scheduling_is_not_claimed(tap):
@@ -176,4 +203,4 @@ if __name__ == "__main__":
                preloading_reaches_neither, a_misspelt_setting_is_an_error,
                what_cannot_be_enforced_is_refused, a_policy_file_fails_closed,
                a_cache_of_somebody_else_is_not_trusted,
-               a_limit_that_is_not_in_force_is_not_claimed, core_scheduling_is_not_claimed, nothing_survives_this_suite])
+               a_limit_that_is_not_in_force_is_not_claimed, a_limit_that_goes_away_is_missed, core_scheduling_is_not_claimed, nothing_survives_this_suite])

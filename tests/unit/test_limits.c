@@ -101,29 +101,32 @@ static void without_a_cgroup_rlimits_stand_in(void **state)
 	owned_mem struct plan *pids = rlimits_of(&p, (struct limits_have){ .cgroup_pids = true });
 
 	(void)state;
-	assert_int_equal(soft_of(none, RLIMIT_DATA, NULL), 512u << 20);
+	assert_int_equal(soft_of(none, RLIMIT_DATA, NULL), 1536u << 20);
 	assert_int_equal(soft_of(none, RLIMIT_NPROC, NULL), 129); /* and init */
 	assert_int_equal(soft_of(memory, RLIMIT_DATA, NULL), NO_ROW);
 	assert_int_equal(soft_of(memory, RLIMIT_NPROC, NULL), 129);
-	assert_int_equal(soft_of(pids, RLIMIT_DATA, NULL), 512u << 20);
+	assert_int_equal(soft_of(pids, RLIMIT_DATA, NULL), 1536u << 20);
 	assert_int_equal(soft_of(pids, RLIMIT_NPROC, NULL), NO_ROW);
 }
 
-static void data_counts_swap_and_leaves_node_its_minimum(void **state)
+static void data_leaves_room_for_what_is_only_reserved(void **state)
 {
 	struct policy p = usual();
-	owned_mem struct plan *with_swap = NULL, *small = NULL, *huge = NULL;
+	const struct limits_have big = { .host_memory = 24ull << 30 };
+	owned_mem struct plan *with_swap = NULL, *small = NULL, *on_big = NULL, *huge = NULL;
 
 	(void)state;
 	p.limits.swap = 64u << 20;
-	with_swap = rlimits_of(&p, (struct limits_have){ 0 });
-	assert_int_equal(soft_of(with_swap, RLIMIT_DATA, NULL), 576u << 20);
+	with_swap = rlimits_of(&p, (struct limits_have){ .host_memory = 1ull << 30 });
+	assert_int_equal(soft_of(with_swap, RLIMIT_DATA, NULL), 1600u << 20);
 	p.limits.swap = 0;
-	p.limits.memory = 32u << 20;
+	p.limits.memory = 64u << 20;
 	small = rlimits_of(&p, (struct limits_have){ 0 });
-	assert_int_equal(soft_of(small, RLIMIT_DATA, NULL), 256u << 20);
+	assert_true(soft_of(small, RLIMIT_DATA, NULL) > 1000000000u); /* a gigabyte, and the rest */
+	on_big = rlimits_of(&p, big);
+	assert_true(soft_of(on_big, RLIMIT_DATA, NULL) == (12ull << 30) + (64u << 20));
 	p.limits.memory = p.limits.swap = UINT64_MAX - 1;
-	huge = rlimits_of(&p, (struct limits_have){ 0 });
+	huge = rlimits_of(&p, big);
 	assert_true(soft_of(huge, RLIMIT_DATA, NULL) == UINT64_MAX);
 }
 
@@ -343,7 +346,7 @@ int main(void)
 		cmocka_unit_test(the_fixed_limits_are_in_every_box),
 		cmocka_unit_test(address_space_and_stack_are_never_limited),
 		cmocka_unit_test(without_a_cgroup_rlimits_stand_in),
-		cmocka_unit_test(data_counts_swap_and_leaves_node_its_minimum),
+		cmocka_unit_test(data_leaves_room_for_what_is_only_reserved),
 		cmocka_unit_test(cpu_time_is_rounded_up_with_a_second_to_clean_up),
 		cmocka_unit_test(file_size_is_limited_only_when_asked),
 		cmocka_unit_test(a_limit_that_leaves_no_room_is_an_error_that_names_the_key),

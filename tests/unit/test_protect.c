@@ -364,13 +364,33 @@ static void the_guardian_holds_nothing_of_the_caller_and_is_no_child_to_wait_for
 	pid = guardian_of(getpid());
 	assert_true(pid > 0);
 	assert_int_equal(getsid(pid), pid);
-	assert_int_equal(descriptors_of(pid), 3); /* pidfd, two folders */
+	assert_int_equal(descriptors_of(pid), 4); /* pidfd, eventfd, two folders */
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 	assert_int_equal(errno, ECHILD);
 	protect_release(protect);
 	protect = NULL;
 	assert_int_equal(guardian_of(getpid()), 0);
 	close(leak);
+}
+
+static void a_guardian_that_is_left_removes_them_while_the_launcher_lives_on(void **state)
+{
+	struct stat st;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(PLAN_NAMES(&protect, ".envrc"), 0);
+	assert_int_equal(protect_arm(protect, &err), 0);
+	pid = guardian_of(getpid());
+	assert_true(pid > 0);
+	assert_true(there(".envrc", &st));
+	protect_leave(protect);
+	protect = NULL;
+	for (int i = 0; i < 200 && there(".envrc", &st); i++)
+		usleep(10000);
+	assert_false(there(".envrc", &st));
+	assert_int_equal(waitpid(pid, NULL, __WALL), pid);
+	protect_leave(NULL);
 }
 
 static void with_nothing_missing_no_guardian_is_started(void **state)
@@ -416,6 +436,7 @@ int main(void)
 		CASE(the_guardian_removes_placeholders_when_the_launcher_is_killed),
 		CASE(the_guardian_takes_no_signal_that_ends_the_launcher),
 		CASE(the_guardian_holds_nothing_of_the_caller_and_is_no_child_to_wait_for),
+		CASE(a_guardian_that_is_left_removes_them_while_the_launcher_lives_on),
 		CASE(with_nothing_missing_no_guardian_is_started),
 		CASE(placeholders_made_by_root_belong_to_the_folders_owner),
 	};

@@ -59,7 +59,8 @@ static void put_process(struct plain_dir *f, const struct fake_process *p)
 		snprintf(text, sizeof(text),
 			 "5581-7ffd ---p 00000000 00:00 0    [rollup]\n"
 			 "Rss:            9999999 kB\nPss:            %7d kB\n"
-			 "Pss_Dirty:      8888888 kB\nSwapPss:        7777777 kB\n", p->pss_kb);
+			 "Pss_Dirty:      8888888 kB\nSwap:           7777777 kB\n"
+			 "SwapPss:              0 kB\n", p->pss_kb);
 		put(f->fd, path, text);
 	}
 	if (p->children) {
@@ -87,6 +88,34 @@ static void check_tree(const struct sample *s)
 	assert_int_equal(s->cpu_us, (1 + 2 + 3 + 4) * 4 * 10000); /* 100 ticks a second */
 }
 
+static int sample(struct sample *out, int proc_fd, pid_t init, uint64_t max_pids, int segments)
+{
+	const struct sample_of of = { proc_fd, segments, init, max_pids };
+
+	return sample_take(out, &of, false);
+}
+
+static void the_bound_is_what_is_resident_shared_or_not(void **state)
+{
+	uint64_t resident = 10 * (uint64_t)sysconf(_SC_PAGESIZE);
+	struct sample exact, bound;
+	struct sample_of of = { .segments_fd = -1, .init_pid = 100, .max_pids = 128 };
+	struct plain_dir f;
+
+	(void)state;
+	plain_dir_new(&f);
+	for (size_t i = 0; i < ARRAY_SIZE(tree); i++)
+		put_process(&f, &tree[i]);
+	of.proc_fd = f.fd;
+	assert_int_equal(sample_take(&exact, &of, false), 0);
+	assert_int_equal(sample_take(&bound, &of, true), 0);
+	assert_int_equal(bound.memory_bytes, 3 * resident); /* a zombie has none */
+	assert_true(bound.memory_bytes >= exact.memory_bytes);
+	assert_int_equal(bound.threads, exact.threads);
+	assert_int_equal(bound.cpu_us, exact.cpu_us);
+	plain_dir_free(&f);
+}
+
 static void the_tree_below_init_is_summed_and_strangers_are_not(void **state)
 {
 	struct sample s;
@@ -97,7 +126,7 @@ static void the_tree_below_init_is_summed_and_strangers_are_not(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(tree); i++)
 		put_process(&f, &tree[i]);
 	assert_int_equal(sysconf(_SC_CLK_TCK), 100);
-	assert_int_equal(sample_take(&s, f.fd, 100, 128, -1), 0);
+	assert_int_equal(sample(&s, f.fd, 100, 128, -1), 0);
 	check_tree(&s);
 	assert_true(s.complete);
 	plain_dir_free(&f);
@@ -121,7 +150,7 @@ static void put_segments(struct plain_dir *f, int rows, unsigned long rss, unsig
 	put(f->fd, "shm", text);
 }
 
-static void segments_that_nobody_attached_are_counted_and_mapped_ones_once(void **state)
+static void swap_and_segments_that_nobody_attached_are_counted_and_mapped_ones_once(void **state)
 {
 	const struct fake_process mapped = { 100, 50, 1, 'S', "init", "", 10, 1 };
 	uint64_t segments = 60 * (4096 + 8192);
@@ -135,16 +164,21 @@ static void segments_that_nobody_attached_are_counted_and_mapped_ones_once(void 
 	put_segments(&f, 60, 4096, 8192);
 	fd = openat(f.fd, "shm", O_RDONLY | O_CLOEXEC);
 	for (int i = 0; i < 2; i++) { /* each time from the start */
-		assert_int_equal(sample_take(&s, f.fd, 100, 8, fd), 0);
+		assert_int_equal(sample(&s, f.fd, 100, 8, fd), 0);
 		assert_int_equal(s.memory_bytes, 10 * 1024 + segments);
 	}
-	assert_int_equal(sample_take(&s, f.fd, 100, 8, -1), 0);
+	assert_int_equal(sample(&s, f.fd, 100, 8, -1), 0);
 	assert_int_equal(s.memory_bytes, 10 * 1024);
 	put(f.fd, "100/smaps_rollup", "x\nPss:  1000 kB\nPss_Shmem:   700 kB\n");
-	assert_int_equal(sample_take(&s, f.fd, 100, 8, fd), 0);
+	assert_int_equal(sample(&s, f.fd, 100, 8, fd), 0);
 	assert_int_equal(s.memory_bytes, 1000 * 1024 + segments - 700 * 1024);
+	put(f.fd, "100/smaps_rollup",
+	    "x\nPss:  1000 kB\nPss_Shmem:   700 kB\nSwap:  9000 kB\nSwapPss:  30 kB\n");
+	assert_int_equal(sample(&s, f.fd, 100, 8, -1), 0);
+	assert_int_equal(s.memory_bytes, 1030 * 1024); /* MADV_PAGEOUT hides nothing */
+	put(f.fd, "100/smaps_rollup", "x\nPss:  1000 kB\nPss_Shmem:   700 kB\n");
 	put_segments(&f, 1, 4096, 0);
-	assert_int_equal(sample_take(&s, f.fd, 100, 8, fd), 0);
+	assert_int_equal(sample(&s, f.fd, 100, 8, fd), 0);
 	assert_int_equal(s.memory_bytes, 1000 * 1024);
 	close(fd);
 	plain_dir_free(&f);
@@ -164,7 +198,7 @@ static void without_children_files_the_parents_give_the_same_sum(void **state)
 		put_process(&f, &p);
 	}
 	put(f.fd, "cpuinfo", "not a process");
-	assert_int_equal(sample_take(&s, f.fd, 100, 128, -1), 0);
+	assert_int_equal(sample(&s, f.fd, 100, 128, -1), 0);
 	check_tree(&s);
 	assert_true(s.complete);
 	plain_dir_free(&f);
@@ -181,7 +215,7 @@ static void the_children_of_every_thread_are_found(void **state)
 	put_process(&f, &(struct fake_process){ 101, 100, 1, 'S', "c", "", 2, 0 });
 	assert_int_equal(mkdirat(f.fd, "100/task/105", 0700), 0);
 	put(f.fd, "100/task/105/children", "101 ");
-	assert_int_equal(sample_take(&s, f.fd, 100, 128, -1), 0);
+	assert_int_equal(sample(&s, f.fd, 100, 128, -1), 0);
 	assert_int_equal(s.processes, 2);
 	assert_int_equal(s.memory_bytes, 3 * 1024);
 	plain_dir_free(&f);
@@ -198,7 +232,7 @@ static void a_process_that_is_listed_twice_counts_once(void **state)
 	put_process(&f, &(struct fake_process){ 100, 1, 1, 'S', "i", "101 102 ", 1, 0 });
 	put_process(&f, &(struct fake_process){ 101, 100, 1, 'S', "c", "102 ", 2, 0 });
 	put_process(&f, &(struct fake_process){ 102, 101, 1, 'S', "c", "", 4, 0 });
-	assert_int_equal(sample_take(&s, f.fd, 100, 128, -1), 0);
+	assert_int_equal(sample(&s, f.fd, 100, 128, -1), 0);
 	assert_int_equal(s.processes, 3);
 	assert_int_equal(s.memory_bytes, 7 * 1024);
 	plain_dir_free(&f);
@@ -213,7 +247,7 @@ static void a_pid_that_went_to_a_stranger_is_left_out(void **state)
 	plain_dir_new(&f);
 	put_process(&f, &(struct fake_process){ 100, 1, 1, 'S', "i", "101 ", 1, 0 });
 	put_process(&f, &(struct fake_process){ 101, 7, 1, 'S', "host", "", 4000, 0 });
-	assert_int_equal(sample_take(&s, f.fd, 100, 128, -1), 0);
+	assert_int_equal(sample(&s, f.fd, 100, 128, -1), 0);
 	assert_int_equal(s.processes, 1);
 	assert_int_equal(s.memory_bytes, 1024);
 	assert_false(s.complete);
@@ -228,7 +262,7 @@ static void a_process_that_ended_meanwhile_makes_the_sample_incomplete(void **st
 	(void)state;
 	plain_dir_new(&f);
 	put_process(&f, &(struct fake_process){ 100, 1, 1, 'S', "i", "101 ", 1, 0 });
-	assert_int_equal(sample_take(&s, f.fd, 100, 128, -1), 0);
+	assert_int_equal(sample(&s, f.fd, 100, 128, -1), 0);
 	assert_int_equal(s.processes, 1);
 	assert_false(s.complete);
 	plain_dir_free(&f);
@@ -243,7 +277,7 @@ static void no_more_than_max_pids_are_looked_at(void **state)
 	plain_dir_new(&f);
 	for (size_t i = 0; i < ARRAY_SIZE(tree); i++)
 		put_process(&f, &tree[i]);
-	assert_int_equal(sample_take(&s, f.fd, 100, 2, -1), 0);
+	assert_int_equal(sample(&s, f.fd, 100, 2, -1), 0);
 	assert_int_equal(s.processes, 2);
 	assert_false(s.complete);
 	plain_dir_free(&f);
@@ -263,7 +297,7 @@ static void a_list_longer_than_the_buffer_is_read_whole(void **state)
 	put_process(&f, &(struct fake_process){ 100, 1, 1, 'S', "i", list, 1, 0 });
 	for (int i = 0; i < N; i++)
 		put_process(&f, &(struct fake_process){ 10000 + i, 100, 1, 'S', "c", "", 1, 0 });
-	assert_int_equal(sample_take(&s, f.fd, 100, 4000, -1), 0);
+	assert_int_equal(sample(&s, f.fd, 100, 4000, -1), 0);
 	assert_int_equal(s.processes, N + 1);
 	assert_true(s.complete);
 	plain_dir_free(&f);
@@ -276,7 +310,7 @@ static void without_init_there_is_no_sample(void **state)
 
 	(void)state;
 	plain_dir_new(&f);
-	assert_int_equal(sample_take(&s, f.fd, 100, 128, -1), -1);
+	assert_int_equal(sample(&s, f.fd, 100, 128, -1), -1);
 	assert_int_equal(s.processes, 77); /* untouched */
 	plain_dir_free(&f);
 }
@@ -344,14 +378,14 @@ static int check_family(const struct family *f)
 	owned_fd int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct sample s, self;
 
-	if (sample_take(&s, proc, f->pid, 128, -1) < 0)
+	if (sample(&s, proc, f->pid, 128, -1) < 0)
 		return 1;
 	if (s.processes != 2 || s.threads != 2 || !s.complete)
 		return 2;
 	if (s.memory_bytes < 64 * MIB || s.memory_bytes > 64 * MIB + OVERHEAD)
 		return 3;
 	/* control: the caller above them has one process more below it */
-	if (sample_take(&self, proc, getpid(), 128, -1) < 0 || self.processes != 3)
+	if (sample(&self, proc, getpid(), 128, -1) < 0 || self.processes != 3)
 		return 4;
 	return self.memory_bytes > s.memory_bytes ? 0 : 5;
 }
@@ -403,6 +437,57 @@ static void burn(long ms)
 }
 
 /* Else a payload of many short processes would have all the CPU time it wants. */
+static void wake(int sig)
+{
+	(void)sig;
+}
+
+static pid_t start_sleeper(void)
+{
+	const struct sigaction act = { .sa_handler = wake };
+	pid_t pid;
+
+	sigaction(SIGUSR1, &act, NULL);
+	pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	return pid;
+}
+
+static void a_sample_holds_until_a_process_of_the_box_has_run(void **state)
+{
+	owned_fd int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	pid_t pid = start_sleeper();
+	struct sample s;
+
+	(void)state;
+	usleep(50000); /* it sleeps by then */
+	assert_int_equal(sample(&s, proc, pid, 8, -1), 0);
+	usleep(50000);
+	assert_true(sample_holds(&s));
+	kill(pid, SIGUSR1);
+	usleep(50000);
+	assert_false(sample_holds(&s)); /* it took a microsecond or two */
+	assert_int_equal(sample(&s, proc, pid, 8, -1), 0);
+	assert_true(sample_holds(&s));
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	assert_false(sample_holds(&s)); /* it is gone */
+}
+
+static void a_sample_of_nothing_or_of_too_many_never_holds(void **state)
+{
+	struct sample s = { .complete = true };
+
+	(void)state;
+	assert_false(sample_holds(&s));
+	s.processes = SAMPLE_CLOCKS + 1;
+	assert_false(sample_holds(&s));
+}
+
 static void the_time_of_processes_that_ended_is_not_forgotten(void **state)
 {
 	owned_fd int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -433,7 +518,7 @@ static void the_time_of_processes_that_ended_is_not_forgotten(void **state)
 	}
 	close(fds[1]);
 	assert_int_equal(read(fds[0], &c, 1), 1);
-	assert_int_equal(sample_take(&s, proc, pid, 128, -1), 0);
+	assert_int_equal(sample(&s, proc, pid, 128, -1), 0);
 	assert_int_equal(s.processes, 1);
 	assert_in_range(s.cpu_us, 200000, 2000000);
 	wait_killed(pid);
@@ -444,7 +529,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_tree_below_init_is_summed_and_strangers_are_not),
-		cmocka_unit_test(segments_that_nobody_attached_are_counted_and_mapped_ones_once),
+		cmocka_unit_test(a_sample_holds_until_a_process_of_the_box_has_run),
+		cmocka_unit_test(a_sample_of_nothing_or_of_too_many_never_holds),
+		cmocka_unit_test(the_bound_is_what_is_resident_shared_or_not),
+		cmocka_unit_test(swap_and_segments_that_nobody_attached_are_counted_and_mapped_ones_once),
 		cmocka_unit_test(without_children_files_the_parents_give_the_same_sum),
 		cmocka_unit_test(the_children_of_every_thread_are_found),
 		cmocka_unit_test(a_process_that_is_listed_twice_counts_once),

@@ -47,8 +47,8 @@ const struct args_row args_rows[] = {
 	  "no module may be imported (the empty --allow-import list)" },
 	{ "--artifacts", 0, "DIR", FOR_BOX, GROUP_OUTPUT, ARG_TEXT, FIELD(artifacts), NULL,
 	  "copy the files that the run made into this folder of the host" },
-	{ "--json", 0, NULL, FOR_BOX | FOR_SHOW | FOR_DOCTOR | FOR_VERSION | FOR_TOP, GROUP_OUTPUT,
-	  ARG_TRUE, FIELD(json), NULL,
+	{ "--json", 0, NULL, FOR_BOX | FOR_SHOW | FOR_DOCTOR | FOR_VERSION | FOR_TOP | FOR_SWEEP,
+	  GROUP_OUTPUT, ARG_TRUE, FIELD(json), NULL,
 	  "exactly one JSON object on standard output (top: one a refresh, each a line)" },
 	{ "--once", 0, NULL, FOR_TOP, GROUP_OUTPUT, ARG_TRUE, FIELD(once), NULL,
 	  "print once and end" },
@@ -172,6 +172,7 @@ const char *args_verb_name(unsigned verb)
 		{ FOR_EXPLAIN, "policy explain" }, { FOR_SCHEMA, "policy schema" },
 		{ FOR_DOCTOR, "doctor" },	{ FOR_HELP, "help" },
 		{ FOR_VERSION, "version" },	{ FOR_TOP, "top" },
+		{ FOR_SWEEP, "sweep" },
 	};
 
 	for (size_t i = 0; i < CLI_COUNT(names); i++) {

@@ -27,9 +27,10 @@ enum {
 	FOR_HELP = 1 << 7,
 	FOR_VERSION = 1 << 8,
 	FOR_TOP = 1 << 9,
+	FOR_SWEEP = 1 << 10,
 	FOR_BOX = FOR_RUN | FOR_CODE | FOR_EXPLAIN,	/* makes a run request */
 	FOR_POLICY = FOR_BOX | FOR_SHOW,		/* takes the key table */
-	FOR_EVERY = (1 << 10) - 1
+	FOR_EVERY = (1 << 11) - 1
 };
 
 enum args_group {

@@ -19,6 +19,7 @@ int verb_policy_show(struct args *a);
 int verb_policy_check(struct args *a);
 int verb_policy_schema(struct args *a);
 int verb_doctor(struct args *a);
+int verb_sweep(struct args *a);
 int verb_help(struct args *a);
 int verb_top(struct args *a);
 int verb_version(struct args *a);

@@ -137,6 +137,46 @@ static int eat_memory(char **arg)
 	return 0;
 }
 
+/* What runtimes with a heap of their own do: map much, use one page of it. */
+static int reserve(char **arg)
+{
+	size_t writable = number(arg[0]), held = number(arg[1]);
+	char *p = mmap(NULL, writable, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (p == MAP_FAILED)
+		return -errno;
+	*p = 1;
+	p = mmap(NULL, held, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	return p == MAP_FAILED ? -errno : 0;
+}
+
+/* As eat; a file of the host says how much it had when it was killed. */
+static int eat_and_tell(char **arg)
+{
+	unsigned long want = number(arg[1]), step = 1 << 20;
+	int fd = open(arg[0], O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+	volatile unsigned long *told;
+
+	if (fd < 0 || ftruncate(fd, 4096) < 0)
+		return -errno;
+	told = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (told == MAP_FAILED)
+		return -errno;
+	for (unsigned long done = 0; done < want; done += step) {
+		char *p = mmap(NULL, step, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (p == MAP_FAILED)
+			return -errno;
+		for (unsigned long i = 0; i < step; i += 4096) {
+			p[i] = 1;
+			*told += 4096;
+		}
+	}
+	return 0;
+}
+
 /* The same spread over many processes, each of them small. */
 static int eat_memory_many(char **arg)
 {
@@ -315,6 +355,8 @@ const struct attack process_attacks[] = {
 	{ "daemon",	1, daemonise,	   "SECONDS [close]: double fork, setsid, deaf" },
 	{ "deaf",	1, deaf,	   "SECONDS: ignore all signals, double fork, stay" },
 	{ "eat",	1, eat_memory,	   "BYTES" },
+	{ "reserve",	2, reserve,	   "WRITABLE HELD: bytes mapped, not used" },
+	{ "eat-and-tell", 2, eat_and_tell, "FILE BYTES: FILE holds how many there were" },
 	{ "eat-many",	2, eat_memory_many, "CHILDREN BYTES" },
 	{ "eat-segments", 1, eat_segments, "BYTES in System V shared memory that nobody maps" },
 	{ "eat-memfd",	1, eat_memfd,	   "BYTES in a file that is only memory" },
