@@ -391,8 +391,9 @@ def locked_mount_flags_are_carried_over(tap):
                       IN_BOX, "mount-flags", "/m"])
     unshare = own_mounts()
     for flag, want in (("--ro", "ro,nosuid,nodev,noexec"), ("--rw", "rw,nosuid,nodev,noexec")):
-        ran = run([*unshare, "sh", "-c", "mount -t tmpfs -o nosuid,nodev,noexec,mode=755 t "
-                   f"{place}/m && exec " + inner.format(flag=flag)])
+        # a bind: a tmpfs can be mounted with other ids only since Linux 6.3
+        ran = run([*unshare, "sh", "-c", f"mount --bind {place}/m {place}/m && mount -o "
+                   f"remount,bind,nosuid,nodev,noexec {place}/m && exec " + inner.format(flag=flag)])
         tap.equal(ran.text(), want, f"E54 {flag} of a noexec mount stays noexec", ran)
     got, ran = boxed_attack(["--ro", f"{place}:/p"], "mount-flags", "/p")
     tap.equal(got, "ro,nosuid,nodev,exec", "E54 a bind gets nosuid and nodev", ran)
@@ -425,6 +426,9 @@ def setid_bits_cannot_be_left_behind(tap):
         for mode in ("04755", "02755", "06755"):
             place = folder("setid")
             outside = attack(method, f"{place}/f", mode)
+            if method == "fchmodat2" and outside == "errno=ENOSYS":
+                tap.skip(f"E45 {method} {mode}", "fchmodat2 (Linux 6.6)")
+                continue
             tap.equal(outside, "ok", f"E45 without a box: {method} {mode}")
             place = folder("setid")
             got, ran = boxed_attack(["--rw", f"{place}:/w"], method, "/w/f", mode)
