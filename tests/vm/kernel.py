@@ -5,6 +5,8 @@ downloaded and unpacked below build/vm/kernels. Nothing is installed on the host
 """
 
 import glob
+import gzip
+import lzma
 import os
 import re
 import shutil
@@ -14,7 +16,7 @@ REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BUILD = os.path.join(REPO, "build/vm")
 # What init needs before it has a root: the host's files, the tmpfs above, the way out.
 DRIVERS = ("virtio_pci", "virtiofs", "9p", "9pnet_virtio", "overlay", "virtio_console")
-UNPACK = {".xz": ["xz", "-dc"], ".zst": ["zstd", "-dqc"], ".gz": ["gzip", "-dc"]}
+DOWNLOAD_SECONDS = 300
 
 
 class Missing(Exception):
@@ -32,6 +34,8 @@ def command(argv, **how):
         ran = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, **how)
     except OSError as e:
         raise Missing(f"the program {argv[0]} ({e.strerror})") from None
+    except subprocess.TimeoutExpired:
+        raise Missing(f"an answer of '{' '.join(argv[:3])}' in time") from None
     if ran.returncode != 0:
         said = ran.stderr.decode("utf-8", "replace").strip().split("\n")[-1]
         raise Missing(f"'{' '.join(argv[:3])}' failed: {said}")
@@ -62,25 +66,32 @@ def packages_of(series):
     return sorted((n for n in names if fitting.fullmatch(n)), key=version_key)
 
 
+def unpacked(package, folder):
+    """The newest version of a package that apt knows, unpacked as @folder. Its scripts do
+    not run, so nothing of it is installed."""
+    fresh = folder + ".new"
+    shutil.rmtree(fresh, ignore_errors=True)
+    os.makedirs(fresh)
+    command(["apt-get", "download", "-qq", "-o", "APT::Sandbox::User=root", package], cwd=fresh,
+            timeout=DOWNLOAD_SECONDS)
+    (file,) = glob.glob(os.path.join(fresh, "*.deb"))
+    command(["dpkg-deb", "-x", file, fresh])
+    os.unlink(file)
+    shutil.rmtree(folder, ignore_errors=True)
+    os.rename(fresh, folder)
+    return folder
+
+
 def downloaded(series):
     names = packages_of(series)
     if not names:
         raise Missing(f"a package linux-image-{series}.*-cloud-amd64 (not in apt's lists)")
-    folder = os.path.join(BUILD, "kernels", series)
-    fresh = folder + ".new"
-    shutil.rmtree(fresh, ignore_errors=True)
-    os.makedirs(fresh)
-    # apt lowers itself to a user who may not write in our folders; --print-uris would not check
-    command(["apt-get", "download", "-qq", "-o", "APT::Sandbox::User=root", names[-1]], cwd=fresh,
-            timeout=300)
-    (package,) = glob.glob(os.path.join(fresh, "*.deb"))
-    command(["dpkg-deb", "-x", package, fresh])
-    os.unlink(package)
-    (kernel,) = kernels_below(fresh, series)
-    command(["depmod", "-b", fresh, kernel.release])
-    shutil.rmtree(folder, ignore_errors=True)
-    os.rename(fresh, folder)
-    return kernels_below(folder, series)[-1]
+    folder = unpacked(names[-1], os.path.join(BUILD, "kernels", series))
+    found = kernels_below(folder, series)
+    if not found:
+        raise Missing(f"a kernel and its modules in {names[-1]}")
+    command(["depmod", "-b", folder, found[-1].release])
+    return found[-1]
 
 
 def find(series):
@@ -94,8 +105,7 @@ def find(series):
 def driver_files(kernel):
     """Files of DRIVERS and what they need, in the order to load them. A driver that is
     built into the kernel has none; one that this kernel lacks is left to init to miss."""
-    root = kernel.modules[:kernel.modules.index("/lib/modules/")] or "/"
-    root = root[:-len("/usr")] if root.endswith("/usr") else root
+    root = re.sub(r"(/usr)?/lib/modules/.*", "", kernel.modules) or "/"
     ordered = []
     for driver in DRIVERS:
         shown = subprocess.run(["modprobe", "-d", root, "-S", kernel.release, "--show-depends", driver],
@@ -108,23 +118,48 @@ def driver_files(kernel):
 
 
 def pack_driver(path, folder):
+    """The driver as the guest's insmod takes it: not compressed. Its name there."""
     name, ext = os.path.splitext(os.path.basename(path))
-    if ext not in UNPACK:
+    if ext == ".ko":
         shutil.copy(path, folder)
         return name + ext
     with open(os.path.join(folder, name), "wb") as f:
-        f.write(command([*UNPACK[ext], path]))
+        if ext == ".zst":
+            f.write(command(["zstd", "-dqc", path]))
+        else:
+            with (lzma if ext == ".xz" else gzip).open(path) as packed:
+                f.write(packed.read())
     return name
+
+
+def is_static(path):
+    """A program that names no loader: nothing else need be there to run it."""
+    if not path or not os.access(path, os.X_OK):
+        return False
+    with open(path, "rb") as f:
+        return b"/ld-linux" not in f.read(4096)
+
+
+def static_busybox():
+    folder = os.path.join(BUILD, "busybox")
+    for path in (shutil.which("busybox"), os.path.join(folder, "bin/busybox"),
+                 os.path.join(folder, "usr/bin/busybox")):
+        if is_static(path):
+            return path
+    unpacked("busybox-static", folder)
+    for path in glob.glob(os.path.join(folder, "**/busybox"), recursive=True):
+        if is_static(path):
+            return path
+    raise Missing("a static busybox (the package busybox-static)")
 
 
 def initramfs(kernel, place, job):
     """The archive of init, a static busybox, the drivers and the text @job, in folder @place."""
-    busybox = shutil.which("busybox") or "/bin/busybox"
     root = os.path.join(place, "initramfs")
     shutil.rmtree(root, ignore_errors=True)
     for name in ("bin", "drivers", "proc", "sys", "dev"):
         os.makedirs(os.path.join(root, name))
-    shutil.copy(busybox, os.path.join(root, "bin/busybox"))
+    shutil.copy(static_busybox(), os.path.join(root, "bin/busybox"))
     shutil.copy(os.path.join(REPO, "tests/vm/init"), os.path.join(root, "init"))
     drivers = os.path.join(root, "drivers")
     names = [pack_driver(path, drivers) for path in driver_files(kernel)]

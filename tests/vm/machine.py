@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 
 VIRTIOFSD = ("/usr/lib/qemu/virtiofsd", "/usr/libexec/virtiofsd", "/usr/lib/virtiofsd")
@@ -35,7 +36,9 @@ class Share:
 
     def __init__(self, place):
         self.daemon = None
-        self.socket = os.path.join(place, "host.sock")
+        # elsewhere: the path of a socket has 107 bytes, a checkout's may be longer
+        self.folder = tempfile.mkdtemp(prefix="nsbox-vm.")
+        self.socket = os.path.join(self.folder, "host")
         self.log = os.path.join(place, "virtiofsd.log")
         self.kind = "virtiofs" if self._serve() else "9p"
 
@@ -62,7 +65,7 @@ class Share:
         end = time.monotonic() + 5
         while not os.path.exists(self.socket):
             if self.daemon.poll() is not None or time.monotonic() > end:
-                self.close()
+                self._end()
                 return False
             time.sleep(0.02)
         return True
@@ -75,9 +78,13 @@ class Share:
         return ["-fsdev", "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap",
                 "-device", "virtio-9p-pci,fsdev=host,mount_tag=host"]
 
-    def close(self):
+    def _end(self):
         stop(self.daemon)
         self.daemon = None
+
+    def close(self):
+        self._end()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class Machine:
