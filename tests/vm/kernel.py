@@ -16,6 +16,8 @@ REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BUILD = os.path.join(REPO, "build/vm")
 # What init needs before it has a root: the host's files, the tmpfs above, the way out.
 DRIVERS = ("virtio_pci", "virtiofs", "9p", "9pnet_virtio", "overlay", "virtio_console")
+# The one for clouds is half the size and has no 9p.
+FLAVOURS = {"virtiofs": "cloud-amd64", "9p": "amd64"}
 DOWNLOAD_SECONDS = 300
 
 
@@ -46,23 +48,29 @@ def version_key(release):
     return [int(n) for n in re.findall(r"\d+", release)]
 
 
-def kernels_below(root, series):
-    """Kernels unpacked or installed below @root of that series, the newest last."""
+def release_of(series, flavour):
+    """A pattern: 6.1.0-57-cloud-amd64, 6.12.117+deb12-cloud-amd64."""
+    return rf"{re.escape(series)}\.[0-9][^-]*(-[0-9]+)?-{flavour}"
+
+
+def kernels_below(root, series, flavour):
+    """Kernels unpacked or installed below @root of that kind, the newest last."""
+    fitting = re.compile(release_of(series, flavour))
     found = []
     for image in glob.glob(os.path.join(root, "boot/vmlinuz-*")):
         release = os.path.basename(image)[len("vmlinuz-"):]
         for lib in ("lib", "usr/lib"):
             modules = os.path.join(root, lib, "modules", release)
-            if re.match(re.escape(series) + r"[.-].*cloud-amd64$", release) and os.path.isdir(modules):
+            if fitting.fullmatch(release) and os.path.isdir(modules):
                 found.append(Kernel(release, image, modules))
                 break
     return sorted(found, key=lambda k: version_key(k.release))
 
 
-def packages_of(series):
-    """Names of signed kernel packages of that series that apt knows, the newest last."""
+def packages_of(series, flavour):
+    """Names of signed kernel packages of that kind that apt knows, the newest last."""
     names = command(["apt-cache", "pkgnames", f"linux-image-{series}"]).decode().split()
-    fitting = re.compile(rf"linux-image-{re.escape(series)}\.[0-9].*-cloud-amd64")
+    fitting = re.compile("linux-image-" + release_of(series, flavour))
     return sorted((n for n in names if fitting.fullmatch(n)), key=version_key)
 
 
@@ -82,24 +90,27 @@ def unpacked(package, folder):
     return folder
 
 
-def downloaded(series):
-    names = packages_of(series)
+def downloaded(series, flavour, folder):
+    names = packages_of(series, flavour)
     if not names:
-        raise Missing(f"a package linux-image-{series}.*-cloud-amd64 (not in apt's lists)")
-    folder = unpacked(names[-1], os.path.join(BUILD, "kernels", series))
-    found = kernels_below(folder, series)
+        raise Missing(f"a package linux-image-{series}.*-{flavour} (not in apt's lists)")
+    unpacked(names[-1], folder)
+    found = kernels_below(folder, series, flavour)
     if not found:
         raise Missing(f"a kernel and its modules in {names[-1]}")
     command(["depmod", "-b", folder, found[-1].release])
     return found[-1]
 
 
-def find(series):
-    for root in (os.path.join(BUILD, "kernels", series), "/"):
-        found = kernels_below(root, series)
+def find(series, share):
+    """A kernel of @series ("6.1") that can mount a @share ("virtiofs", "9p")."""
+    flavour = FLAVOURS[share]
+    folder = os.path.join(BUILD, "kernels", f"{series}-{flavour}")
+    for root in (folder, "/"):
+        found = kernels_below(root, series, flavour)
         if found:
             return found[-1]
-    return downloaded(series)
+    return downloaded(series, flavour, folder)
 
 
 def driver_files(kernel):

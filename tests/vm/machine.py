@@ -34,12 +34,12 @@ def stop(proc):
 class Share:
     """The host's files for the guest, read-only: by virtiofs, or else by 9p."""
 
-    def __init__(self, place):
+    def __init__(self, log):
         self.daemon = None
         # elsewhere: the path of a socket has 107 bytes, a checkout's may be longer
         self.folder = tempfile.mkdtemp(prefix="nsbox-vm.")
         self.socket = os.path.join(self.folder, "host")
-        self.log = os.path.join(place, "virtiofsd.log")
+        self.log = log
         self.kind = "virtiofs" if self._serve() else "9p"
 
     def _command(self):
@@ -88,21 +88,20 @@ class Share:
 
 
 class Machine:
-    """Started by its constructor; result lines come to the file `results` in @place."""
+    """Started by its constructor; result lines come to the file `results` in @place. Closes
+    the @share, where there is one, at its end."""
 
-    def __init__(self, place, kernel, archive, accel, words="", cpus=1, memory=1536, seconds=60,
-                 share=True):
-        self.place, self.began, self.seconds = place, time.monotonic(), seconds
+    def __init__(self, place, kernel, archive, accel, words="", memory=1536, seconds=60, share=None):
+        self.began, self.seconds, self.share = time.monotonic(), seconds, share
         self.results = os.path.join(place, "results")
         self.console = os.path.join(place, "console.log")
-        self.share = Share(place) if share else None
-        argv = [QEMU, "-M", "q35", *ACCEL[accel], "-smp", str(cpus), "-m", str(memory), "-nodefaults",
+        argv = [QEMU, "-M", "q35", *ACCEL[accel], "-smp", "1", "-m", str(memory), "-nodefaults",
                 "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio", "-kernel",
                 kernel.image, "-initrd", archive, "-append", f"{QUIET} {words}",
                 "-device", "virtio-serial-pci", "-chardev", f"file,id=results,path={self.results}",
                 "-device", "virtserialport,chardev=results,name=results"]
         if share:
-            argv += self.share.options(memory)
+            argv += share.options(memory)
         with open(self.console, "wb") as console:
             self.qemu = start(argv, stdout=console, stderr=console)
 
