@@ -6,12 +6,13 @@ import subprocess
 import tempfile
 import time
 
+from tap import EMULATED
+
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 NSBOX = os.environ.get("NSBOX") or os.path.join(REPO, "build/bin/nsbox")
 ATTACK = os.environ.get("NSBOX_ATTACK") or os.path.join(REPO, "build/tests/attack")
 AS = os.environ.get("NSBOX_TEST_AS", "user" if os.getuid() else "root")
 SCRATCH = os.environ.get("NSBOX_SCRATCH") or "/var/tmp"
-EMULATED = os.environ.get("NSBOX_TEST_ACCEL") == "tcg"     # a guest without a real processor
 IN_BOX = "/attack"          # where the attack program stands in a box
 VERDICTS = {"exited", "signaled", "timed_out", "out_of_memory", "pids_limit", "disk_limit",
             "output_limit", "denied", "skipped", "setup_failed"}
