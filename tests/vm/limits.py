@@ -86,6 +86,36 @@ def a_fork_bomb_is_short(tap):
     clean(tap, "E25")
 
 
+FILL = """
+import os, time
+def try_fork():
+    try:
+        pid = os.fork()
+    except BlockingIOError:
+        return False
+    if not pid:
+        time.sleep(30)
+        os._exit(0)
+    return True
+while try_fork():
+    pass
+for _ in range(%d):
+    time.sleep(0.7)
+    try_fork()
+time.sleep(2.5)
+"""
+
+
+def who_meets_the_limit_once_goes_on(tap):
+    """A full box is killed for what it keeps trying, with pauses too; not for being full."""
+    ran = box(["--pids", "16", "--require", "kernel"], "/usr/bin/python3", "-c", FILL % 20)
+    tap.equal((ran["verdict"], ran.rc), ("pids_limit", 123), "E25 refused every 0.7 s in a full box: pids_limit", ran)
+    tap.takes(ran.wall, 1, 4, "E25 after the second or third time", ran.wall)
+    ran = box(["--pids", "16", "--require", "kernel"], "/usr/bin/python3", "-c", FILL % 0)
+    tap.equal((ran["verdict"], ran["exit_code"]), ("exited", 0), "E25 refused once in a full box: it goes on", ran)
+    clean(tap, "E25 a full box")
+
+
 def a_share_of_a_core_is_kept(tap):
     """cpu.max gives 20 ms in each 100 ms. What the box's making takes counts as well, and is
     more of two seconds where it is emulated: five then."""
@@ -173,5 +203,6 @@ def what_the_limits_cost(tap):
 if __name__ == "__main__":
     become_reaper()
     run_tests([the_guest_has_the_controllers, doctor_is_content, the_record_says_kernel, memory_is_exact,
-               a_fork_bomb_is_short, a_share_of_a_core_is_kept, a_flood_of_output_costs_nothing,
+               a_fork_bomb_is_short,
+               who_meets_the_limit_once_goes_on, a_share_of_a_core_is_kept, a_flood_of_output_costs_nothing,
                read_only_cgroups_are_never_called_kernel, what_the_limits_cost])
