@@ -7,7 +7,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "harness"))
-from box import NSBOX, box, nsbox, parse_record, run  # noqa: E402
+from box import box, nsbox, run  # noqa: E402
 from host import become_reaper, leftovers  # noqa: E402
 from tap import run_tests  # noqa: E402
 
@@ -47,16 +47,6 @@ def a_scope_has_controllers(tap):
     tap.ok(b"Permission denied" in ran.err and "made" not in ran.text(), "outside of one the user may not", ran)
 
 
-def a_box_in_a_scope(tap):
-    ran = in_scope(NSBOX, "run", "--json", "--", "sh", "-c", "echo hi")
-    ran.record = parse_record(ran)
-    tap.equal((ran.rc, ran["verdict"], ran["stdout"]), (0, "exited", "hi\n"), "a box runs in a scope", ran)
-    tap.equal(set(strengths(ran.record).values()) - {"kernel", "userspace"}, set(), "with each limit held", ran)
-    ran = in_scope(NSBOX, "run", "--json", "-m", "64M", "--", "/usr/bin/python3", "-c", "b='x'*10**9")
-    ran.record = parse_record(ran)
-    tap.equal((ran.rc, ran["verdict"]), (123, "out_of_memory"), "and memory as well", ran)
-
-
 def a_box_without_a_scope(tap):
     ran = box([], "sh", "-c", "echo hi", env=SESSION)
     tap.equal((ran.rc, ran["verdict"], ran["stdout"]), (0, "exited", "hi\n"), "a box runs without one", ran)
@@ -76,5 +66,4 @@ def nothing_survives(tap):
 
 if __name__ == "__main__":
     become_reaper()
-    run_tests([the_user_has_a_manager, a_scope_has_controllers, a_box_in_a_scope, a_box_without_a_scope,
-               doctor_works, nothing_survives])
+    run_tests([the_user_has_a_manager, a_scope_has_controllers, a_box_without_a_scope, doctor_works, nothing_survives])
