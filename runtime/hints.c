@@ -48,6 +48,26 @@ static const struct cause {
 	{ EINVAL, NULL, NULL, "the kernel lacks a namespace type: see nsbox doctor" },
 };
 
+/* The first things a namespace's root does. Where they are refused, the namespace was made
+ * and its capabilities work nowhere in it: that is how Ubuntu's AppArmor restricts ordinary
+ * users, and what some outer sandboxes do. */
+static bool lacks_capabilities(int kind, int os_errno)
+{
+	return (os_errno == EPERM || os_errno == EACCES) &&
+	       (kind == OP_LOOPBACK || kind == OP_HOSTNAME || kind == OP_PRIVATE || kind == OP_ROOT);
+}
+
+static int hints_capabilities(struct nsbox_error *err)
+{
+	if (file_says("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1"))
+		err_hint(err, "AppArmor takes the capabilities of user namespaces away: as root, sysctl -w "
+			      "kernel.apparmor_restrict_unprivileged_userns=0, or a profile that allows userns");
+	else
+		err_hint(err, "the user namespace came without its capabilities: an outer container, sandbox "
+			      "or security module takes them away; see nsbox doctor");
+	return NSBOX_E_UNSUPPORTED;
+}
+
 int hints_clone(struct nsbox_error *err, int os_errno)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(causes); i++) {
@@ -121,6 +141,8 @@ int hints_setup(struct nsbox_error *err, const struct plan *plan, int index, int
 						   : "start init");
 	}
 	op = &plan_ops(plan)[index];
+	if (lacks_capabilities(op->kind, os_errno))
+		code = hints_capabilities(err);
 	for (size_t i = 0; i < ARRAY_SIZE(op_hints); i++) {
 		if (op_hints[i].kind != op->kind ||
 		    (op_hints[i].os_errno && op_hints[i].os_errno != os_errno))

@@ -205,14 +205,24 @@ static void check_pids(struct watch *w, uint64_t tasks, uint64_t now)
 		watch_kill(w, KILL_PIDS, tasks);
 }
 
-/* A fork was refused since the last look, look after look. */
+static bool is_full(const struct watch *w)
+{
+	struct cgroup_now use = { 0 };
+
+	cgroup_read_now(w->cgroup.fd, &use);
+	return use.has_pids && use.pids > w->policy->limits.pids; /* init is one of them */
+}
+
+/* Forks were refused now and a while ago, and the box had no room in between: bash, for
+ * one, sleeps for seconds before it tries again, and all its copies do so together. */
 static void check_refused_forks(struct watch *w, uint64_t now)
 {
 	struct cgroup_usage use = { 0 };
 
 	cgroup_peek(&w->cgroup, &use);
 	if (!use.has_pids_events || use.pids_max_events == w->refused_forks) {
-		w->saturated_since_us = 0;
+		if (!is_full(w))
+			w->saturated_since_us = 0;
 		return;
 	}
 	w->refused_forks = use.pids_max_events;

@@ -31,7 +31,8 @@ test-programs: $(UNIT_BINS) $(PROOF_BINS) $(B)/fault/nsbox
 test: ## install what is missing, build, run every test
 	tools/setup build demo test lint
 	$(MAKE) all test-programs
-	tests/run $(SUITES)
+	tools/setup vm || echo "tests/vm: not everything could be installed; the guests will say what they miss"
+	tests/run $(SUITES) tests/vm
 
 check-unit: $(UNIT_BINS)
 	@set -e; for t in $(UNIT_BINS); do $$t; done
@@ -49,6 +50,9 @@ check-escape: all test-programs ## attacks, every identity
 	tests/run tests/escape
 check-fault: all test-programs ## kill, fail and starve every stage
 	tests/run tests/fault
+check-vm: all test-programs ## limits, boxes, attacks on other kernels, in QEMU
+	tools/setup vm || echo "tests/vm: not everything could be installed; the guests will say what they miss"
+	tests/run tests/vm
 check-abi: all ## symbols, struct sizes, installation
 	tests/run tests/abi
 
@@ -122,5 +126,5 @@ $(B)/bench/filter: tools/bench/filter.c $(B)/lib/internal.a
 	$(Q)$(CC) $(LIB_CFLAGS) $(CFLAGS) $< -o $@ $(B)/lib/internal.a
 
 .PHONY: test-programs test check-unit check check-root check-user check-userns check-escape \
-	check-fault check-abi asan tsan fuzz-smoke lint bench demo
+	check-fault check-vm check-abi asan tsan fuzz-smoke lint bench demo
 -include $(UNIT_BINS:=.d) $(ASAN_BINS:=.d) $(TSAN_BINS:=.d)

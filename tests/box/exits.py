@@ -78,7 +78,7 @@ def output_is_streamed(tap):
     proc = subprocess.Popen([NSBOX, "run", "--", "sh", "-c", "echo first; sleep 2; echo second"],
                             stdout=subprocess.PIPE, env=environ(), cwd=SCRATCH)
     tap.equal(proc.stdout.readline(), b"first\n", "the first line comes")
-    tap.within(time.monotonic() - start, 0, 1.5, "while the program still runs")
+    tap.takes(time.monotonic() - start, 0, 1.5, "while the program still runs")
     tap.equal(proc.stdout.read(), b"second\n", "the second later")
     tap.equal(proc.wait(), 0, "and the status is 0")
     proc.stdout.close()
@@ -87,7 +87,7 @@ def output_is_streamed(tap):
 def a_closed_reader_does_not_hang_it(tap):
     ran = run(["/bin/sh", "-c", f"{NSBOX} run --timeout 20 -- yes | head -n 1"], limit=30)
     tap.equal(ran.out, b"y\n", "yes | head ends", ran)
-    tap.within(ran.wall, 0, 5, "at once", ran)
+    tap.takes(ran.wall, 0, 5, "at once", ran)
     with open("/dev/full", "wb") as full:
         proc = subprocess.run([NSBOX, "run", "--", "echo", "x"], stdout=full, stderr=subprocess.PIPE,
                               env=environ(), cwd=SCRATCH, check=False, timeout=30)
@@ -124,7 +124,7 @@ def a_background_child_does_not_delay_the_verdict(tap):
                    "(trap '' TERM HUP; sleep 60) & echo done"):
         ran = nsbox("run", "--", "sh", "-c", script)
         tap.equal((ran.rc, ran.out), (0, b"done\n"), f"'{script}' gives its output and 0", ran)
-        tap.within(ran.wall, 0, 2, f"'{script}' ends with its first process", ran)
+        tap.takes(ran.wall, 0, 2, f"'{script}' ends with its first process", ran)
 
 
 def output_is_cut_in_the_middle(tap):

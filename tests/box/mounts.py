@@ -165,6 +165,10 @@ def options_and_operands_may_be_mixed(tap):
 def a_read_only_file_system_needs_no_placeholder(tap):
     """--rw on it works, and neither the box nor nsbox can make a protected name there."""
     place = folder("rofs")
+    linux = tuple(int(n) for n in os.uname().release.split(".")[:2])
+    if os.geteuid() == 0 and linux < (6, 3):
+        tap.skip("a read-only file system needs no placeholder", "idmapped mounts of tmpfs (Linux 6.3)")
+        return
     for how, want in (("rw", "0"), ("ro", "1")):
         ran = run([*own_mounts(), "sh", "-c", f"mount -t tmpfs t {place} && mount -o remount,{how} "
                    f"{place} && exec {NSBOX} run --rw {place}:/w -- "

@@ -13,7 +13,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "harness"))
 from box import AS, ATTACK, IN_BOX, NSBOX, SCRATCH, attack, box, boxed_attack, environ, nsbox, run  # noqa: E402
 from host import become_reaper, descendants, kill_leftovers, leftovers  # noqa: E402
-from tap import run_tests  # noqa: E402
+from tap import EMULATED, run_tests  # noqa: E402
 
 MIB = 1 << 20
 SLACK = 16 * MIB         # what is taken between two looks at a box
@@ -30,7 +30,7 @@ def a_fork_bomb_ends(tap):
     tap.among((ran["verdict"], ran.rc), (("pids_limit", 123), ("timed_out", 124)),
               "A1 a fork bomb ends by a limit", ran)
     tap.equal(ran["verdict"], "pids_limit", "E25 the verdict is pids_limit", ran)
-    tap.within(ran.wall, 0, 5, "E25 within seconds", ran.wall)
+    tap.takes(ran.wall, 0, 5, "E25 within seconds", ran.wall)
     tap.equal(run(["true"]).rc, 0, "E25 the host can still start programs")
     clean(tap, "E25 a fork bomb")
 
@@ -60,7 +60,7 @@ def a_memory_hog_ends(tap):
         told = ran["stdout"] == "errno=ENOMEM\n" and peak is not None and peak <= 128 * MIB + SLACK
         tap.ok((ran["verdict"], ran.rc) == ("out_of_memory", 123) or told,
                f"E26 {act[0]} beyond 128 MiB: out_of_memory", ran)
-        tap.within(ran.wall, 0, 10, f"E26 {act[0]}: soon", ran.wall)
+        tap.takes(ran.wall, 0, 10, f"E26 {act[0]}: soon", ran.wall)
         clean(tap, f"E26 {act[0]}")
     tap.among(ran["enforced"]["memory"], ("kernel", "userspace"), "E26 the record says how", ran)
     tap.equal(attack("eat-segments", str(32 * MIB)), "ok", "E26 without a box: 32 MiB in segments")
@@ -200,9 +200,9 @@ def peak_memory(pid):
 
 
 def a_flood_of_output_costs_nothing(tap):
-    """1 GiB written, 1 MiB kept; nsbox stays small all the time."""
-    gib = 1 << 30
-    proc = subprocess.Popen([NSBOX, "run", "--json", "--timeout", "60", "--", "head", "-c", str(gib),
+    """1 GiB written (emulated: 64 MiB), 1 MiB kept; nsbox stays small all the time."""
+    much = 64 * MIB if EMULATED else 1024 * MIB
+    proc = subprocess.Popen([NSBOX, "run", "--json", "--timeout", "60", "--", "head", "-c", str(much),
                              "/dev/zero"], stdout=subprocess.PIPE, env=environ(), cwd=SCRATCH)
     peaks = [0]
     while not select.select([proc.stdout], [], [], 0.02)[0]:
@@ -213,7 +213,7 @@ def a_flood_of_output_costs_nothing(tap):
     tap.ok(len(peaks) > 5, "A4 its memory was sampled all along", len(peaks))
     record = json.loads(out)
     tap.equal((record["verdict"], record["stdout_bytes"], record["stdout_truncated"]),
-              ("exited", gib, True), "A4 1 GiB of output: counted, truncated, not held up",
+              ("exited", much, True), f"A4 {much // MIB} MiB of output: counted, truncated, not held up",
               out[:300])
     tap.ok(len(record["stdout"]) <= 2 * MIB, "A4 what is kept is bounded", len(record["stdout"]))
     tap.within(max(peaks), 1, 16 * MIB, "A4 nsbox itself stays below 16 MiB")
@@ -224,7 +224,7 @@ def output_can_be_a_limit(tap):
               "yes")
     tap.equal((ran["verdict"], ran.rc), ("output_limit", 123),
               "E27 with output_action=kill the verdict is output_limit", ran)
-    tap.within(ran.wall, 0, 3, "E27 at once", ran.wall)
+    tap.takes(ran.wall, 0, 3, "E27 at once", ran.wall)
     ran = box(["--output-limit", "64K", "--timeout", "1"], "yes")
     tap.equal(ran["verdict"], "timed_out", "E27 without it yes runs until its time is up", ran["verdict"])
     tap.ok(len(ran["stdout"]) <= 64 * 1024, "E27 and 64 KiB are kept", len(ran["stdout"]))
@@ -236,16 +236,16 @@ def time_is_exact(tap):
         tap.ok(str(ran["reason"]).startswith("timeout: ran longer than 1s"),
                f"E28 '{script}': the reason is the wall clock", ran)
         tap.equal((ran["verdict"], ran.rc), ("timed_out", 124), f"E28 '{script}' times out", ran)
-        tap.within(ran.wall, 1.0, 1.5, f"E28 '{script}' for 1 s ends within 1.5 s", ran)
+        tap.takes(ran.wall, 1.0, 1.5, f"E28 '{script}' for 1 s ends within 1.5 s", ran)
         clean(tap, f"E28 '{script}'")
     ran = box(["--timeout", "1"], "sh", "-c", "trap '' TERM; while :; do :; done")
     tap.within(ran["usage"]["user_ms"] + ran["usage"]["system_ms"], 400, 1500,
                "E28 what it used until it was killed is in the record", ran)
     ran = box(["--timeout", "300ms"], "sleep", "60")
-    tap.within(ran.wall, 0.3, 0.8, "E28 so does one of 300 ms", ran)
+    tap.takes(ran.wall, 0.3, 0.8, "E28 so does one of 300 ms", ran)
     ran = box(["--timeout", "1"], "/usr/bin/python3", "-c", "x = 10 ** 10 ** 9")
     tap.equal(ran["verdict"], "timed_out", "A12 one long operation of an interpreter as well", ran)
-    tap.within(ran.wall, 1.0, 1.6, "A12 on time", ran)
+    tap.takes(ran.wall, 1.0, 1.6, "A12 on time", ran)
 
 
 def cpu_time_is_a_limit_of_its_own(tap):
@@ -253,7 +253,7 @@ def cpu_time_is_a_limit_of_its_own(tap):
     tap.equal((ran["verdict"], ran.rc), ("timed_out", 124), "E28 burning CPU time ends", ran)
     tap.equal(ran["reason"], "cpu_time: used more than 1s of processor time",
               "E28 the reason says that it was CPU time", ran)
-    tap.within(ran.wall, 0.9, 8, "E28 after about a second of it", ran)
+    tap.takes(ran.wall, 0.9, 8, "E28 after about a second of it", ran)
     script = "for i in 1 2 3 4; do " + IN_BOX + " burn & done; wait"
     ran = box([*WITH_ATTACK, "--cpu-time", "1", "--timeout", "20"], "sh", "-c", script)
     tap.equal(ran["verdict"], "timed_out", "E28 spread over four processes it still ends", ran)

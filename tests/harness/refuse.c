@@ -3,9 +3,12 @@
  *
  * Stacks a seccomp filter, so that fallbacks and refusals are really run and not
  * only read: "newuser" is a host that forbids user namespaces (clone and unshare
- * with CLONE_NEWUSER: EPERM; clone3, whose flags a filter cannot see: ENOSYS),
+ * with CLONE_NEWUSER: EPERM; clone3, whose flags a filter cannot see: ENOSYS);
  * "listener" is a caller that has taken the one place for a seccomp listener (EBUSY for
- * another), any other word is a call that an old kernel does not have (ENOSYS).
+ * another); "capabilities" is Ubuntu's AppArmor restriction: everybody may make a user
+ * namespace, and inside of it what needs a capability is refused, mounts with EACCES
+ * and the rest with EPERM; any other word is a call that an old kernel does not have
+ * (ENOSYS).
  *
  * Runs before nsbox, as its parent. Must fail loudly on an unknown word: a wrapper
  * that refuses nothing would turn its suite green.
@@ -14,6 +17,7 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <linux/sockios.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,6 +35,11 @@
 #ifndef SYS_mount_setattr
 #define SYS_mount_setattr 442
 #endif
+#ifndef SYS_open_tree
+#define SYS_open_tree 428
+#define SYS_move_mount 429
+#define SYS_fsopen 430
+#endif
 
 static const struct { const char *word; int number; } missing[] = {
 	{ "clone3", SYS_clone3 },
@@ -40,6 +49,20 @@ static const struct { const char *word; int number; } missing[] = {
 	{ "mount_setattr", SYS_mount_setattr },
 	{ "memfd_create", SYS_memfd_create },
 	{ "pidfd_open", SYS_pidfd_open },
+};
+
+/* What a namespace's root does first. open_tree without OPEN_TREE_CLONE needs no
+ * capability; nobody here asks for that. */
+static const struct { int number, error; } privileged[] = {
+	{ SYS_mount, EACCES },
+	{ SYS_umount2, EACCES },
+	{ SYS_pivot_root, EACCES },
+	{ SYS_open_tree, EACCES },
+	{ SYS_move_mount, EACCES },
+	{ SYS_fsopen, EACCES },
+	{ SYS_mount_setattr, EACCES },
+	{ SYS_sethostname, EPERM },
+	{ SYS_chroot, EPERM },
 };
 
 static int install(const struct sock_filter *insn, size_t count)
@@ -88,12 +111,36 @@ static int take_listener(void)
 	return fd < 0 ? -1 : fcntl((int)fd, F_SETFD, 0);
 }
 
+static int refuse_interface_flags(void)
+{
+	const struct sock_filter insn[] = {
+		LOAD(nr),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 3),
+		LOAD(args[1]),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SIOCSIFFLAGS, 0, 1),
+		FAIL(EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+
+	return install(insn, sizeof(insn) / sizeof(*insn));
+}
+
+static int refuse_capabilities(void)
+{
+	for (size_t i = 0; i < sizeof(privileged) / sizeof(*privileged); i++)
+		if (refuse_call(privileged[i].number, privileged[i].error))
+			return -1;
+	return refuse_interface_flags();
+}
+
 static int refuse_word(const char *word)
 {
 	if (!strcmp(word, "listener"))
 		return take_listener();
 	if (!strcmp(word, "newuser"))
 		return refuse_newuser();
+	if (!strcmp(word, "capabilities"))
+		return refuse_capabilities();
 	for (size_t i = 0; i < sizeof(missing) / sizeof(*missing); i++)
 		if (!strcmp(missing[i].word, word))
 			return refuse_call(missing[i].number, ENOSYS);

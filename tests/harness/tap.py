@@ -7,6 +7,9 @@ Skips name the missing feature; NSBOX_MUST_RUN=1 turns them into failures.
 import os
 import sys
 
+# A guest of tests/vm without a real processor does everything, only later.
+EMULATED = os.environ.get("NSBOX_TEST_ACCEL") == "tcg"
+SLOWNESS = 5 if EMULATED else 1
 MUST_RUN = os.environ.get("NSBOX_MUST_RUN") == "1"
 
 
@@ -37,6 +40,12 @@ class Tap:
     def within(self, got, low, high, name, detail=""):
         return self.ok(low <= got <= high, name,
                        f"want: {low} to {high}\n got: {got}\n{detail}")
+
+    def takes(self, got, low, high, name, detail=""):
+        """Seconds; @high is what a real processor needs at most."""
+        if SLOWNESS != 1:
+            high, name = high * SLOWNESS, f"{name} (emulated: {high * SLOWNESS:g} s)"
+        return self.within(got, low, high, name, detail)
 
     def skip(self, name, feature):
         if MUST_RUN:

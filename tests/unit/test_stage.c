@@ -94,6 +94,9 @@ static void an_operation_that_fails_says_what_on_what_and_whose_fault(void **sta
 		{ OP_CHDIR, ENOENT, NSBOX_E_POLICY, "does not exist" },
 		{ OP_LANDLOCK, EOPNOTSUPP, NSBOX_E_UNSUPPORTED, "doctor" },
 		{ OP_TMPFS, ENOSPC, NSBOX_E_SETUP, NULL },
+		{ OP_LOOPBACK, EPERM, NSBOX_E_UNSUPPORTED, "capabilities" },
+		{ OP_ROOT, EACCES, NSBOX_E_UNSUPPORTED, "capabilities" },
+		{ OP_ROOT, ENOMEM, NSBOX_E_SETUP, NULL },
 	};
 
 	(void)state;
