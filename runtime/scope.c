@@ -19,8 +19,9 @@
 #include <time.h>
 
 enum {
-	START_MS = 4000, /* nsbox-scope itself gives up after 3 s */
-	ATTACH_MS = 4000,
+	/* nsbox-scope itself gives up after 7 s: systemd may have much to do. */
+	START_MS = 8000,
+	ATTACH_MS = 8000,
 };
 
 #define RUN_USER "/run/user/"

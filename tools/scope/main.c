@@ -25,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SOCK = 0, PATIENCE_US = 3000000 };
+enum { SOCK = 0, PATIENCE_US = 7000000 };
 
 #define MANAGER "org.freedesktop.systemd1"
 #define MANAGER_PATH "/org/freedesktop/systemd1"
