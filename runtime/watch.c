@@ -270,9 +270,10 @@ static uint64_t pause_after(uint64_t cost, uint64_t at_least)
 	return us > at_least ? us : at_least;
 }
 
+/* One that was paused wants to run as soon as it may. */
 static bool is_quiet(const struct watch *w, uint64_t now)
 {
-	return now > w->busy_us + SAMPLE_US;
+	return !w->paused && now > w->busy_us + SAMPLE_US;
 }
 
 /* A box without a cgroup has no swap of its own: what it may have of both is one number. */
@@ -298,8 +299,11 @@ static void check_memory(struct watch *w, uint64_t bound, uint64_t now)
 	struct sample s = { 0 };
 
 	if ((is_due || guess > limit) && look(w, &s, false) == 0) {
-		w->exact_cost_us = cpu_us() - began;
-		w->exact_us = now + pause_after(w->exact_cost_us, SAMPLE_US);
+		uint64_t cost = cpu_us() - began;
+
+		/* One that was not due is on nobody's account but the cheap ones'. */
+		w->exact_cost_us = is_due ? cost : 0;
+		w->exact_us = now + pause_after(cost, SAMPLE_US);
 		guess = s.memory_bytes;
 		w->shared = bound > guess ? bound - guess : 0;
 		if (s.memory_bytes > w->evidence.sampled_memory)

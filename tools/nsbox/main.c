@@ -38,8 +38,8 @@ const struct verb verbs[] = {
 	  "Watch your boxes: the running ones, and how the last ones ended. q quits.", FOR_TOP,
 	  verb_top },
 	{ "sweep", "[--json] [FOLDER...]",
-	  "Remove what killed launchers left: cgroups, cache files, and in FOLDERs the placeholders "
-	  "of protected names; 1: something is still in use.", FOR_SWEEP, verb_sweep },
+	  "Remove what killed launchers left; placeholders only in the FOLDERs given.", FOR_SWEEP,
+	  verb_sweep },
 	{ "version", "[--json]", "Print the version.", FOR_VERSION, verb_version },
 	{ "help", "[VERB | keys | profiles]", "Explain a verb, every policy key, the profiles.",
 	  FOR_HELP, verb_help },
