@@ -110,7 +110,8 @@ def temp_names():
             pass
     for folder in BOX_LISTS & found:
         found.remove(folder)
-        found.update(os.path.join(folder, n) for n in os.listdir(folder) if n != "boxes.1")
+        if os.access(folder, os.R_OK):  # another caller's is none of this one's
+            found.update(os.path.join(folder, n) for n in os.listdir(folder) if n != "boxes.1")
     return found
 
 
