@@ -146,8 +146,10 @@ int limits_compile_rlimits(struct plan_builder *b, const struct policy *p,
 	add_cpu_time(&to, p->limits.cpu_time);
 	if (!have->cgroup_memory)
 		add_rlimit(&to, RLIMIT_DATA, data, data);
+	/* The kernel counts no refusal of this one, so that a fork bomb is known only by being
+	 * over its limit: room for one more than a program may keep. */
 	if (!have->cgroup_pids)
-		add_rlimit(&to, RLIMIT_NPROC, pids, pids);
+		add_rlimit(&to, RLIMIT_NPROC, pids + 1, pids + 1);
 	return 0;
 }
 

@@ -74,7 +74,7 @@ static void explain_kill(struct buf *b, const struct watch *w)
 			num_size_text(p->limits.memory, limit));
 		break;
 	case KILL_PIDS:
-		buf_fmt(b, "stayed at the limit of %llu processes and threads",
+		buf_fmt(b, "wanted more than the %llu processes and threads allowed, again and again",
 			(unsigned long long)p->limits.pids);
 		break;
 	case KILL_OUTPUT:

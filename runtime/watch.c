@@ -34,7 +34,7 @@ enum {
 	PATIENCE_US = 5000000,	  /* after SIGKILL: a process may sit in the kernel */
 	CPU_BURST_US = 100000,	  /* over the share of cpu before a pause */
 	PAUSE_MAX_US = 200000,
-	SATURATED_US = 1000000,	  /* at the limit of processes for so long: a fork bomb */
+	SATURATED_US = 1000000,	  /* more processes wanted for so long: a fork bomb */
 	EVENTS_US = 250000,	  /* between two looks at what the cgroup refused */
 };
 
@@ -195,7 +195,7 @@ static void check_cpu(struct watch *w, uint64_t cpu_us, uint64_t now)
 
 static void check_pids(struct watch *w, uint64_t tasks, uint64_t now)
 {
-	if (!is_userspace(w, ENF_PIDS) || tasks < w->policy->limits.pids) {
+	if (!is_userspace(w, ENF_PIDS) || tasks <= w->policy->limits.pids) {
 		w->saturated_since_us = 0;
 		return;
 	}
@@ -319,7 +319,11 @@ static void take_sample(struct watch *w, uint64_t now)
 	struct cgroup_usage use = { 0 };
 	struct sample s = { 0 };
 
-	if (sample_holds(&w->last) || look(w, &s, true) < 0)
+	if (sample_holds(&w->last)) {
+		check_pids(w, w->last.threads - 1, now); /* those that sleep count as well */
+		return;
+	}
+	if (look(w, &s, true) < 0)
 		return;
 	w->last = s;
 	w->busy_us = now;

@@ -77,7 +77,7 @@ static const struct row rows[] = {
 	{ "memory by sample", { .killed = KILL_MEMORY, .kill_value = 777 }, .verdict = NSBOX_OUT_OF_MEMORY,
 	  .exit_code = -1, .signal = SIGKILL, .reason = "memory: held 777 bytes of the " },
 	{ "fork bomb", { .killed = KILL_PIDS }, .verdict = NSBOX_PIDS_LIMIT, .exit_code = -1,
-	  .signal = SIGKILL, .reason = "pids: stayed at the limit of " },
+	  .signal = SIGKILL, .reason = "pids: wanted more than the " },
 	{ "output", { .killed = KILL_OUTPUT }, .verdict = NSBOX_OUTPUT_LIMIT, .exit_code = -1,
 	  .signal = SIGKILL, .reason = "output: wrote more than the output limit" },
 	{ "a full tree", { .killed = KILL_DISK, .kill_value = 1 }, .verdict = NSBOX_DISK_LIMIT,
