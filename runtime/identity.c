@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/lines.h"
 #include "base/num.h"
 
 #include <fcntl.h>
@@ -131,6 +132,20 @@ static int longest_extent(const char *path, uint32_t root, struct extent *out,
 	buf_free(&text);
 	*out = best;
 	return 0;
+}
+
+uid_t identity_outside(void)
+{
+	owned_fd int fd = openat(AT_FDCWD, "/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
+	struct lines l = { .fd = fd };
+	uid_t uid = geteuid();
+	struct extent e;
+	char *line;
+
+	while (fd >= 0 && (line = lines_next(&l)))
+		if (parse_extent(line, &e) && uid >= e.inside && uid - e.inside < e.count)
+			return e.outside + (uid - e.inside);
+	return uid;
 }
 
 static struct id_range choose(const struct extent *e)

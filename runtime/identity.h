@@ -41,6 +41,9 @@ int identity_find(struct identity *out, struct nsbox_error *err);
  * mounts it is NSBOX_E_UNSUPPORTED.
  */
 int identity_for_writing(struct identity *id, struct nsbox_error *err);
+/* The caller's uid as the user namespace around this one has it; in the first one, and
+ * where /proc does not tell, it is just the caller's. */
+uid_t identity_outside(void);
 uid_t identity_uid(const struct identity *id, pid_t child);
 gid_t identity_gid(const struct identity *id, pid_t child);
 

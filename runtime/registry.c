@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/utf8.h"
+#include "runtime/identity.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -115,8 +116,10 @@ static bool find_place(size_t i, struct place *p)
 			: snprintf(p->base, sizeof(p->base), "/run");
 		break;
 	default:
+		/* The roots of many user namespaces may share one /tmp: by the uid they have
+		 * outside, which is the user's own when it is just an unshare(1). */
 		n = snprintf(p->base, sizeof(p->base), "/tmp");
-		snprintf(p->name, sizeof(p->name), "nsbox-%u", uid);
+		snprintf(p->name, sizeof(p->name), "nsbox-%u", (unsigned)identity_outside());
 	}
 	return n > 0 && (size_t)n < sizeof(p->base);
 }

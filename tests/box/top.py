@@ -229,6 +229,14 @@ def other_users_do_not_see_it(tap):
     stop(proc)
 
 
+def the_root_of_a_users_namespace_is_that_user(tap):
+    """Not the root of others': they may share one /tmp."""
+    name, usual = f"inside-{os.getpid()}", {"XDG_RUNTIME_DIR": ""}
+    ran = run(["unshare", "-Ur", NSBOX, "run", "--name", name, "--", "true"], env=usual)
+    tap.equal(ran.rc, 0, "a box in a user namespace of the user's own runs", ran)
+    tap.equal([b["verdict"] for b in shown(name, env=usual)], ["exited"], "and is in the user's list outside")
+
+
 def frames(out):
     return out.split(b"\x1b[H")
 
@@ -341,6 +349,7 @@ def nothing_survives_this_suite(tap):
 
 # Only root can become a user of its own choice.
 AS_ROOT = [other_users_do_not_see_it] if AS in ("root", "container") else []
+AS_USER = [the_root_of_a_users_namespace_is_that_user] if AS == "user" else []
 
 if __name__ == "__main__":
     become_reaper()
@@ -348,6 +357,6 @@ if __name__ == "__main__":
                a_finished_box_is_shown_with_its_verdict, the_last_ones_are_shown,
                the_name_is_all_that_is_told_of_a_command, nothing_of_the_list_is_in_the_box,
                a_box_can_stay_out_of_the_list, a_place_that_is_not_the_callers_alone_is_not_used,
-               a_full_disk_is_no_error, *AS_ROOT, on_a_terminal_it_draws_over_itself,
+               a_full_disk_is_no_error, *AS_ROOT, *AS_USER, on_a_terminal_it_draws_over_itself,
                a_stop_gives_the_terminal_back, it_fits_the_screen, a_dumb_terminal_gets_no_escape_sequence,
                a_reader_that_leaves_ends_it, wrong_calls_are_one_line, nothing_survives_this_suite])

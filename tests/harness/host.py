@@ -13,8 +13,19 @@ import time
 
 PR_SET_CHILD_SUBREAPER = 36
 TEMP_DIRS = ("/tmp", "/var/tmp", "/dev/shm", "/run")
+
+
+def outside_uid():
+    """The caller's uid as the user namespace around this one has it."""
+    with open("/proc/self/uid_map", encoding="ascii") as f:
+        for inside, outside, count in (map(int, line.split()) for line in f):
+            if 0 <= os.geteuid() - inside < count:
+                return outside + os.geteuid() - inside
+    return os.geteuid()
+
+
 # The list of boxes is meant to stay, and alone in its folder.
-BOX_LISTS = {"/run/nsbox" if os.geteuid() == 0 else "", f"/tmp/nsbox-{os.geteuid()}"}
+BOX_LISTS = {"/run/nsbox" if os.geteuid() == 0 else "", f"/tmp/nsbox-{outside_uid()}"}
 
 
 def become_reaper():
