@@ -12,7 +12,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "harness"))
 from box import AS, ATTACK, IN_BOX, NSBOX, SCRATCH, attack, box, boxed_attack, environ, nsbox, run  # noqa: E402
-from host import become_reaper, descendants, kill_leftovers, leftovers  # noqa: E402
+from host import become_reaper, descendants, kill_leftovers, leftovers, peak_memory  # noqa: E402
 from tap import EMULATED, run_tests  # noqa: E402
 
 MIB = 1 << 20
@@ -211,14 +211,6 @@ def tmpfs_has_its_size(tap):
     tap.equal(got, "ok", "E26 --tmpfs /scratch:8M takes 4 MiB", ran)
     got, ran = boxed_attack(["--tmpfs", "/scratch:8M"], "fill", "/scratch/x", str(16 * MIB))
     tap.equal(got, "errno=ENOSPC", "E26 and not 16 MiB", ran)
-
-
-def peak_memory(pid):
-    with open(f"/proc/{pid}/status", encoding="utf-8") as f:
-        for line in f:
-            if line.startswith("VmHWM"):
-                return int(line.split()[1]) * 1024
-    return 0
 
 
 def a_flood_of_output_costs_nothing(tap):

@@ -126,6 +126,18 @@ def temp_names():
     return found
 
 
+def peak_memory(pid):
+    """Bytes that nsbox ever had resident. Until it is executed, its pid is a copy of this
+    interpreter, and counts for nothing; so does one that is gone."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8") as f:
+            if f.readline() == "Name:\tnsbox\n":
+                return next((int(line.split()[1]) * 1024 for line in f if line.startswith("VmHWM")), 0)
+    except OSError:
+        pass
+    return 0
+
+
 def held_namespaces(inodes):
     """Processes that still use a namespace of a box: {"net:[4026532]"} -> paths."""
     hits = []

@@ -38,7 +38,7 @@ def in_container(script):
     """A shell in a fresh container; it may exec, to be alone there."""
     put(f"{TOP}/cgroup.subtree_control", "+memory +pids +cpu")
     os.makedirs(CONTAINER, exist_ok=True)
-    enter = (f"echo $$ >{CONTAINER}/cgroup.procs; exec unshare -m -C --propagation private sh -c "
+    enter = (f"echo $$ >{CONTAINER}/cgroup.procs && exec unshare -m -C --propagation private sh -c "
              f"'umount -l {TOP}; mount -t cgroup2 cgroup2 {TOP}; . $0' ")
     path = os.path.join(SCRATCH, "script.sh")
     put(path, script)
@@ -85,7 +85,7 @@ def a_container_with_a_shell_is_told_what_to_do(tap):
     ran = in_container(f"{match[1]}\n{NSBOX} doctor --json")
     tap.equal(json.loads(ran.out.decode())["cgroup_step"], "above", "the very lines give them", ran)
     ran = in_container(f"{NSBOX} doctor --json")
-    tap.equal(ran.rc, 1, "(a container that has controllers takes no process at its top)", ran)
+    tap.ok(ran.rc not in (0, 125) and not ran.out, "(a container that has controllers takes no process at its top)", ran)
     put(f"{CONTAINER}/cgroup.subtree_control", "-memory -pids -cpu")
     ran = in_container(f"{match[1]}\n{NSBOX} run --json --require kernel -m 64M -- {HOG}; exit $?")
     ran.record = parse_record(ran)
@@ -99,7 +99,8 @@ def a_container_with_a_shell_is_told_what_to_do(tap):
 def nobody_is_moved_who_did_not_agree(tap):
     path = os.path.join(SCRATCH, "here.json")
     put(path, '{"enforce": {"cgroup": "here"}}')
-    ran = in_container(f"exec {NSBOX} run --json -p {path} -- true")
+    # less than a core: a whole one is no limit where there is only one
+    ran = in_container(f"exec {NSBOX} run --json --cpus 0.5 -p {path} -- true")
     ran.record = parse_record(ran)
     tap.equal(set(strengths(ran).values()), {"userspace"}, "enforce.cgroup=here keeps nsbox where it is", ran)
     ran = in_container(f"exec {NSBOX} run --require kernel -p {path} -- true")
