@@ -205,11 +205,12 @@ def the_policy_says_how_far_to_go(tap):
     path = os.path.join(SCRATCH, "here.json")
     with open(path, "w", encoding="ascii") as f:
         f.write('{"enforce": {"cgroup": "here"}}')
-    ran = box(["-p", path], *OWN_CGROUP)
+    # less than a core: a whole one is no limit where there is only one
+    ran = box(["-p", path, "--cpus", "0.5"], *OWN_CGROUP)
     tap.equal(set(strengths(ran).values()), {"userspace"}, "here: no scope is asked for", ran)
     ran = nsbox("run", "-p", path, "--require", "kernel", "--", "true")
     tap.ok(ran.rc == 125 and b"userspace only" in ran.err, "and required limits are refused", ran)
-    ran = in_scope(NSBOX, "run", "--json", "-p", path, "--", "true")
+    ran = in_scope(NSBOX, "run", "--json", "--cpus", "0.5", "-p", path, "--", "true")
     ran.record = parse_record(ran)
     tap.equal(set(strengths(ran).values()), {"userspace"}, "nor is nsbox moved", ran)
 
