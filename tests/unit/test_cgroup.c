@@ -17,13 +17,14 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 
 #include <cmocka.h>
+
+#include "tests/unit/sleeper.h"
 
 static void need_place(struct cgroup_place *place)
 {
@@ -51,20 +52,6 @@ static void text_of(int dirfd, const char *file, char *text, size_t size)
 	n = read(fd, text, size - 1);
 	assert_true(n >= 0);
 	text[n] = '\0';
-}
-
-/* A child that sleeps and dies with the test. */
-static pid_t sleeper(void)
-{
-	pid_t pid = fork();
-
-	assert_true(pid >= 0);
-	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		for (;;)
-			pause();
-	}
-	return pid;
 }
 
 static int killed_by(pid_t pid)

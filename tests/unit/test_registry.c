@@ -13,12 +13,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <cmocka.h>
+
+#include "tests/unit/sleeper.h"
 
 struct place {
 	char base[64], folder[80], file[96];
@@ -97,19 +98,6 @@ static struct nsbox_box_info info_of(const char *id)
 	assert_int_equal(r, 0);
 	nsbox_boxes_close(boxes);
 	return found;
-}
-
-static pid_t sleeper(void)
-{
-	pid_t pid = fork();
-
-	assert_true(pid >= 0);
-	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		for (;;)
-			pause();
-	}
-	return pid;
 }
 
 static void end(pid_t pid)
