@@ -42,6 +42,14 @@ enum cgroup_step {
 #undef X
 };
 
+/* What stood in the way, where the remedy depends on it; `why` is for people. */
+enum cgroup_obstacle {
+	OBSTACLE_OTHER,
+	OBSTACLE_OUTSIDE,	/* the mount shows what is outside of our cgroup namespace */
+	OBSTACLE_NO_PROGRAM,	/* nsbox-scope is not installed */
+	OBSTACLE_NOT_GIVEN,	/* the user's systemd has no controllers to pass on */
+};
+
 struct cgroup_place {	/* found once for a box */
 	int fd;		/* folder in which leaves are made; -1: none */
 	char path[512];
@@ -53,6 +61,7 @@ struct cgroup_place {	/* found once for a box */
 	bool has_no_controllers; /* cgroup v1 has them, or the kernel was built without */
 	bool is_nested;	/* the mount's top is not the hierarchy's: in a container */
 	bool is_user;	/* the caller is not root */
+	int obstacle;	/* enum cgroup_obstacle */
 	char own[256];	/* this process's cgroup, as /proc/self/cgroup has it */
 	char why[160];	/* bare and none: what stood in the way */
 	int os_errno;	/* and the kernel's word for it, or 0 */

@@ -448,6 +448,7 @@ static int furnish_scope(struct cgroup_place *p, int fd)
 	if (has_controllers(p))
 		return 0;
 	forget_controllers(p);
+	p->obstacle = OBSTACLE_NOT_GIVEN;
 	return not_a_scope(p, "the user's systemd was given no controllers to pass on", refused);
 }
 
@@ -480,13 +481,17 @@ static int take_scope(const struct ladder *l)
 {
 	struct scope_answer answer;
 	struct cgroup_place *p = l->place;
+	int r;
 
 	if (l->reach < REACH_SCOPE || geteuid() == 0)
 		return -1;
 	if (!scope_is_likely())
 		return not_a_scope(p, "no systemd of this user is running, which could delegate a cgroup",
 				   0);
-	if (scope_start(&p->scope, &answer) < 0)
+	r = scope_start(&p->scope, &answer);
+	if (r == SCOPE_NO_PROGRAM)
+		p->obstacle = OBSTACLE_NO_PROGRAM;
+	if (r < 0)
 		return not_a_scope(p, answer.text, answer.os_errno);
 	if (use_scope(l, &answer) == 0)
 		return 0;
@@ -517,6 +522,7 @@ static void climb(struct ladder *l)
 	if (!l->place->has_no_controllers &&
 	    (take_above(l) == 0 || take_own(l) == 0 || take_scope(l) == 0)) {
 		l->place->why[0] = '\0';
+		l->place->obstacle = OBSTACLE_OTHER;
 		return;
 	}
 	(void)take_bare(l);
@@ -538,8 +544,10 @@ static void find(struct ladder *l)
 		openat(AT_FDCWD, l->mount.point, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (mount_fd < 0)
 		return say(p, "the cgroup2 mount cannot be opened", errno);
-	if (cgroup_is_outside(&l->mount))
+	if (cgroup_is_outside(&l->mount)) {
+		p->obstacle = OBSTACLE_OUTSIDE;
 		return say(p, "the cgroup2 mount is one of outside this cgroup namespace", 0);
+	}
 	put_text(p->path, sizeof(p->path), l->mount.point);
 	p->is_nested = has_file(mount_fd, "cgroup.type");
 	if (!p->is_nested &&

@@ -45,7 +45,7 @@ static bool has_no_mount(const struct cgroup_place *p)
 
 static bool is_mount_outside(const struct cgroup_place *p)
 {
-	return strstr(p->why, "outside this cgroup namespace") != NULL;
+	return p->obstacle == OBSTACLE_OUTSIDE;
 }
 
 static bool is_container_without(const struct cgroup_place *p)
@@ -71,13 +71,13 @@ static bool is_service(const struct cgroup_place *p)
 
 static bool lacks_program(const struct cgroup_place *p)
 {
-	return strstr(p->why, "not installed") != NULL;
+	return p->obstacle == OBSTACLE_NO_PROGRAM;
 }
 
 /* The scope is there, and has not all: user@.service itself was given too little. */
 static bool lacks_delegation(const struct cgroup_place *p)
 {
-	return p->step == CGROUP_SCOPE || strstr(p->why, "to pass on") != NULL;
+	return p->step == CGROUP_SCOPE || p->obstacle == OBSTACLE_NOT_GIVEN;
 }
 
 static bool is_of_user(const struct cgroup_place *p)

@@ -99,9 +99,11 @@ int scope_start(struct scope *s, struct scope_answer *answer)
 	int pair[2];
 
 	if (companion_find(&program, "nsbox-scope") < 0) {
-		failed(answer, errno == ENOENT ? "nsbox-scope is not installed beside nsbox"
-					       : "nsbox-scope cannot be used", errno);
-		return -1;
+		bool is_missing = errno == ENOENT;
+
+		failed(answer, is_missing ? "nsbox-scope is not installed beside nsbox"
+					  : "nsbox-scope cannot be used", errno);
+		return is_missing ? SCOPE_NO_PROGRAM : -1;
 	}
 	exe = companion_above_stdio(program.fd);
 	if (exe < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {

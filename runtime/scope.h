@@ -21,7 +21,8 @@ struct scope {
 
 /* Could there be one? One system call. */
 bool scope_is_likely(void);
-/* 0, or -1 with what went wrong in *answer. No malloc: also for a child of doctor. */
+/* 0, or negative with what went wrong in *answer. No malloc: also for a child of doctor. */
+enum { SCOPE_NO_PROGRAM = -2 }; /* nsbox-scope is not installed beside nsbox */
 int scope_start(struct scope *s, struct scope_answer *answer);
 int scope_attach(const struct scope *s, const char *leaf, pid_t pid, struct nsbox_error *err);
 void scope_end(struct scope *s);

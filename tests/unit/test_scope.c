@@ -245,7 +245,7 @@ static void without_the_program_or_with_an_unsafe_one_there_is_no_scope(void **s
 	assert_int_equal(a.os_errno, EPERM);
 	assert_int_equal(chmod(path, 0755), 0);
 	assert_int_equal(rename(path, away), 0);
-	assert_int_equal(begin("good", &s, &a), -1);
+	assert_int_equal(begin("good", &s, &a), SCOPE_NO_PROGRAM);
 	assert_int_equal(a.os_errno, ENOENT);
 	assert_string_equal(a.text, "nsbox-scope is not installed beside nsbox");
 	assert_int_equal(rename(away, path), 0);
