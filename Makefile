@@ -68,6 +68,10 @@ FLAGS_runtime/companion.c := $(CHILD_FLAGS)
 FLOORS := base policy rootfs runtime
 ALL_SRCS := $(foreach floor,$(FLOORS),$(wildcard $(floor)/*.c))
 INIT_SRCS := $(wildcard runtime/init/*.c)
+# The supervisor of a box's network, a program of its own; what it is made of can be
+# tested as functions.
+EGRESS_SRCS := $(wildcard runtime/egress/*.c)
+EGRESS_PARTS := $(filter-out runtime/egress/main.c,$(EGRESS_SRCS))
 BLOBS := $(if $(INIT_SRCS),runtime/init_blob.S)
 # Reading a policy text: jansson in the library, nsbox-policyc for the command.
 LIB_SRCS := $(filter-out runtime/parse_exec.c,$(ALL_SRCS))
@@ -80,15 +84,19 @@ FAULT_OBJS := $(call objs,fault,$(HOT_SRCS) $(BLOBS))
 ASAN_OBJS := $(call objs,asan,$(LIB_SRCS) $(BLOBS))
 TSAN_OBJS := $(call objs,tsan,$(LIB_SRCS) $(BLOBS))
 FUZZ_OBJS := $(call objs,fuzz,$(LIB_SRCS) $(BLOBS))
+EGRESS_OBJS := $(call objs,hot,$(EGRESS_SRCS) $(filter-out policy/load.c,$(foreach floor,base policy,$(wildcard $(floor)/*.c))))
+PART_OBJS = $(call objs,$(1),$(EGRESS_PARTS))
 POLICYC_OBJS := $(call objs,lib,$(wildcard tools/policyc/*.c))
 # The scope of a user's systemd. Without libsystemd's header there is none, and nsbox
 # says so (`nsbox doctor`).
 HAS_SD_BUS := $(shell echo '\#include <systemd/sd-bus.h>' | $(CC) -E - >/dev/null 2>&1 && echo yes)
 SCOPE_OBJS := $(if $(HAS_SD_BUS),$(call objs,lib,$(wildcard tools/scope/*.c)))
-ALL_OBJS := $(LIB_OBJS) $(HOT_OBJS) $(FAULT_OBJS) $(ASAN_OBJS) $(TSAN_OBJS) $(FUZZ_OBJS) $(POLICYC_OBJS) $(SCOPE_OBJS)
+ALL_OBJS := $(LIB_OBJS) $(HOT_OBJS) $(FAULT_OBJS) $(ASAN_OBJS) $(TSAN_OBJS) $(FUZZ_OBJS) $(POLICYC_OBJS) $(SCOPE_OBJS) \
+	$(EGRESS_OBJS) $(foreach flavour,lib asan tsan fuzz,$(call PART_OBJS,$(flavour)))
 
 LIBS := $(B)/lib/libnsbox.a $(B)/lib/libnsbox.so $(B)/lib/nsbox.pc
 BINS := $(B)/bin/nsbox $(B)/bin/nsbox-policyc
+BINS += $(if $(wildcard runtime/egress/main.c),$(B)/bin/nsbox-egress)
 BINS += $(if $(HAS_SD_BUS),$(B)/bin/nsbox-scope)
 
 all: $(LIBS) $(BINS) compile_commands.json ## build everything (the default)
@@ -157,13 +165,18 @@ $(B)/bin/nsbox-policyc: $(POLICYC_OBJS) $(B)/lib/internal.a
 	$(call say,LINK $@)
 	$(Q)$(CC) -pie $(LIB_LDFLAGS) $^ -ljansson -o $@
 
+$(B)/bin/nsbox-egress: $(EGRESS_OBJS)
+	@mkdir -p $(@D)
+	$(call say,LINK $@)
+	$(Q)$(MUSL_CC) $(HOT_LDFLAGS) $^ -o $@
+
 $(B)/bin/nsbox-scope: $(SCOPE_OBJS)
 	@mkdir -p $(@D)
 	$(call say,LINK $@)
 	$(Q)$(CC) -pie $(LIB_LDFLAGS) $^ -lsystemd -o $@
 
 # What tests and our own programs link: internal names are visible.
-$(B)/lib/internal.a: $(LIB_OBJS)
+$(B)/lib/internal.a: $(LIB_OBJS) $(call PART_OBJS,lib)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
 # What others link: one object whose internal names are local, so that a program

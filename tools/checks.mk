@@ -17,7 +17,7 @@ $(B)/tests/%: tests/unit/%.c $(B)/lib/internal.a | $(GENERATED)
 	$(call say,CC $@)
 	$(Q)$(CC) $(LIB_CFLAGS) $(CFLAGS) -MMD -MP $< -o $@ $(B)/lib/internal.a -lcmocka -ljansson $(EXTRA_LIBS_$*)
 
-$(B)/asan/internal.a: $(ASAN_OBJS)
+$(B)/asan/internal.a: $(ASAN_OBJS) $(call PART_OBJS,asan)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
 $(B)/asan/tests/%: tests/unit/%.c $(B)/asan/internal.a | $(GENERATED)
@@ -64,7 +64,7 @@ asan: $(ASAN_BINS) ## unit tests under address and undefined-behaviour sanitizer
 # What threads may do at once: boxes of their own, and nsbox_box_kill() on any.
 TSAN_BINS := $(B)/tsan/tests/test_box_threads
 
-$(B)/tsan/internal.a: $(TSAN_OBJS)
+$(B)/tsan/internal.a: $(TSAN_OBJS) $(call PART_OBJS,tsan)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
 $(B)/tsan/tests/%: tests/unit/%.c $(B)/tsan/internal.a | $(GENERATED)
@@ -82,7 +82,7 @@ FUZZ_CC = $(if $(filter libfuzzer,$(FUZZ_ENGINE)),clang,$(CC))
 FUZZ_FLAGS = $(if $(filter libfuzzer,$(FUZZ_ENGINE)),-fsanitize=fuzzer-no-link)
 FUZZ_MAIN = $(if $(filter libfuzzer,$(FUZZ_ENGINE)),-fsanitize=fuzzer,tests/fuzz/driver.c)
 
-$(B)/fuzz/internal.a: $(FUZZ_OBJS)
+$(B)/fuzz/internal.a: $(FUZZ_OBJS) $(call PART_OBJS,fuzz)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
 $(FUZZ_BINS): $(B)/fuzz/%: tests/fuzz/%.c tests/fuzz/driver.c $(B)/fuzz/internal.a | $(GENERATED)

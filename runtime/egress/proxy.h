@@ -1,0 +1,24 @@
+/* The dialog with a proxy of the host's, until the tunnel stands: CONNECT (RFC 9110) or
+ * SOCKS5 (RFC 1928, 1929). Pure: bytes in, bytes out. */
+#ifndef EGRESS_PROXY_H
+#define EGRESS_PROXY_H
+
+#include "policy/egress.h"
+#include "runtime/egress_wire.h"
+
+enum proxy_state { PROXY_TALKING, PROXY_OPEN, PROXY_REFUSED };
+struct proxy_dialog {
+	enum proxy_state state;
+	char why[128];		/* PROXY_REFUSED */
+	int step;
+	uint8_t in[2048];
+	size_t in_len;
+};
+/* What to say first goes to `out`. @host: a name or an address's text. */
+void proxy_begin(struct proxy_dialog *d, enum egress_proxy_kind kind, const char *user,
+		 const char *password, const char *host, uint16_t port, struct buf *out);
+/* Bytes from the proxy: how many were taken (what follows the end of the dialog is the
+ * server's), and what to say next in `out`. */
+size_t proxy_hear(struct proxy_dialog *d, const uint8_t *data, size_t len, struct buf *out);
+
+#endif

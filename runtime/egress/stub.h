@@ -1,0 +1,36 @@
+/*
+ * The box's name server. An allowed name gets a fake address at once, and nothing is asked
+ * upstream before the box connects; where the default is to allow, the name must exist
+ * upstream. Everything else is REFUSED and noted.
+ */
+#ifndef EGRESS_STUB_H
+#define EGRESS_STUB_H
+
+#include "runtime/egress/ledger.h"
+#include "runtime/egress/loop.h"
+#include "runtime/egress/names.h"
+#include "runtime/egress/resolve.h"
+
+struct stub {
+	struct loop *loop;
+	const struct egress_rules *rules; /* the current ones */
+	struct names *names;
+	struct resolver *resolver;
+	struct ledger *ledger;
+	bool has_v6;		/* the box: else AAAA has no address */
+};
+
+/* One question. The answer is given to @reply, now or later, exactly once; `arg` tells it
+ * whom to. A question that is no question gets no answer (then reply has len 0). */
+struct stub_ask;
+typedef void stub_reply(void *arg, const uint8_t *answer, size_t len);
+int stub_ask(struct stub *s, const uint8_t *query, size_t len, bool over_tcp, stub_reply *reply,
+	     void *arg);
+
+/* Serve the box's own sockets: 127.0.0.1:53. TCP connections are bounded in number and time. */
+int stub_serve_udp(struct stub *s, int fd);
+int stub_serve_tcp(struct stub *s, int listener);
+/* A DNS client that the gate let in, on its way to some other server's port 53. Takes fd. */
+int stub_serve_client(struct stub *s, int fd);
+
+#endif
