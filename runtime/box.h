@@ -5,6 +5,7 @@
 #include "nsbox.h"
 #include "policy/policy.h"
 #include "runtime/assemble.h"
+#include "runtime/egress.h"
 #include "runtime/listed.h"
 #include "runtime/watch.h"
 
@@ -23,6 +24,7 @@ struct nsbox_box {
 	/* One run at a time. */
 	struct watch *watch;	/* NULL: idle */
 	struct assembly plan;
+	struct egress_link egress; /* serves the run's network */
 	struct nsbox_result *failed_exec; /* the run was over before it began */
 	char *artifacts_dir;
 	bool artifacts_made;	/* by us, for this run */
