@@ -162,11 +162,9 @@ static int hear_ready(struct egress_link *l, uint64_t until_us, struct nsbox_err
 
 	if (egress_hear(l->sock, until_us, &p) < 0)
 		return at_stage(err, err_set(err, NSBOX_E_SETUP, "%s", why_silent(errno)));
-	if (p.head.type == EGRESS_FAIL) {
-		err_hint(err, "nsbox doctor says what this host gives to a box with a network");
+	if (p.head.type == EGRESS_FAIL)
 		return at_stage(err, err_set(err, NSBOX_E_SETUP, "nsbox-egress: %s",
 					     egress_text(&p, text)));
-	}
 	if (p.head.type != EGRESS_READY)
 		return at_stage(err, err_set(err, NSBOX_E_SETUP, "%s", why_silent(EPROTO)));
 	return 0;
@@ -293,7 +291,11 @@ int egress_pass(struct egress_link *l, const struct egress_msg *head, const int 
 
 int egress_await_ready(struct egress_link *l, int deadline_ms, struct nsbox_error *err)
 {
-	return hear_ready(l, now_us() + (uint64_t)deadline_ms * 1000, err);
+	int r = hear_ready(l, now_us() + (uint64_t)deadline_ms * 1000, err);
+
+	if (r < 0)
+		err_hint(err, "nsbox doctor says what this host gives to a box with a network");
+	return r;
 }
 
 /* --- while the box runs --------------------------------------------------------- */
