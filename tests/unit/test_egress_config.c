@@ -180,7 +180,7 @@ static void a_publication_is_on_loopback_unless_it_names_an_address(void **state
 /* --- the block ------------------------------------------------------------------- */
 
 struct made {
-	struct policy p = { 0 };
+	struct policy p;
 	struct buf block;
 	bool hosts_cut;
 	int fds[2];
