@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -25,8 +24,7 @@
 
 #define SECRET "hunter2"
 enum { READY_MS = 20000 }; /* the machine may be busy */
-
-static char top[64]; /* where the copies are */
+static char top[64];	   /* where the copies are */
 
 /* --- the other program --------------------------------------------------------- */
 
@@ -175,9 +173,6 @@ static int play(const char *part)
 			break;
 		case EGRESS_REPORT:
 			return report(part, config, inherited);
-		case EGRESS_PUBLISH:
-		case EGRESS_POOL:
-			break;
 		default:
 			return 4; /* the launcher is gone */
 		}
@@ -485,7 +480,7 @@ static void a_policy_that_does_not_compile_leaves_the_old_rules(void **state)
 	end(&r);
 }
 
-/* Another thread's view of a command line is /proc/PID/cmdline; so is everybody's. */
+/* Everybody may read it. */
 static void the_command_line_of_the_supervisor_is_its_name(void **state)
 {
 	struct buf line = BUF_INIT(4096);
@@ -556,8 +551,7 @@ static int run_and_wait(const char *program, char *const argv[])
 
 static int run_copies(void)
 {
-	char path[128], *again[] = { path, top, NULL };
-	char *clean[] = { (char *)"rm", (char *)"-rf", top, NULL };
+	char path[128], *again[] = { path, top, NULL }, *clean[] = { (char *)"rm", (char *)"-rf", top, NULL };
 	int result;
 
 	snprintf(top, sizeof(top), "/tmp/nsbox-test-XXXXXX");
