@@ -19,6 +19,7 @@ struct nsbox_box {
 	struct interps interps;	/* looked up by the first run */
 	int init_fd;		/* sealed memfd with init, for every run */
 	enum proc_rung proc;	/* the rung that worked */
+	enum inlet_rung inlet;	/* the same of the network */
 	bool no_listener;	/* a filter around this process has one already */
 
 	/* One run at a time. */

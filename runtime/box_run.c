@@ -135,6 +135,7 @@ static int launch_once(struct nsbox_box *box, struct watch *w, const struct stre
 		.own_pipes = (s->child_owned[0] ? 1U : 0) | (s->child_owned[1] ? 2U : 0) |
 			     (s->child_owned[2] ? 4U : 0),
 		.tty = a->tty, .deadline_ms = w->setup_ms,
+		.network = w->egress ? egress_hand_over : NULL, .network_arg = w->egress,
 	};
 
 	return launch(&w->live, &req, failed_op, err);
@@ -164,6 +165,9 @@ static bool step_down(struct nsbox_box *box, int failed_op, const struct nsbox_e
 		box->proc++;
 	else if (!box->no_listener && is_no_listener(&box->plan, failed_op, err))
 		box->no_listener = true;
+	else if (box->inlet == INLET_GATED &&
+		 assemble_lacks_rules(box->plan.plan, failed_op, err->os_errno))
+		box->inlet = INLET_BY_PORT;
 	else
 		return false;
 	return true;
@@ -189,8 +193,11 @@ static int build_and_launch(struct nsbox_box *box, struct watch *w, const struct
 	for (;;) {
 		struct nsbox_error own = NSBOX_ERROR_INIT;
 		int failed_op = -1;
-		const struct assemble_how how = { .proc = box->proc, .interps = &box->interps,
-						  .no_listener = box->no_listener };
+		const struct assemble_how how = {
+			.proc = box->proc, .interps = &box->interps, .inlet = box->inlet,
+			.no_listener = box->no_listener,
+			.pool = box->policy.net.publish.n ? EGRESS_POOL_SIZE : 0,
+		};
 		int r = assemble(&box->plan, &box->host, &box->policy, run, &how, err);
 
 		if (r < 0)
@@ -304,7 +311,7 @@ int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_e
 		end_start(box, NULL);
 		return NSBOX_E_NOMEM;
 	}
-	w->setup_ms = setup_deadline(box, run);
+	w->setup_ms = box->egress.setup_ms = setup_deadline(box, run);
 	r = w->epoll < 0 || w->timer < 0 ? NSBOX_E_SYSTEM
 					 : streams_open(&s, w, run, &box->policy, err);
 	if (r >= 0 && run->artifacts_dir)

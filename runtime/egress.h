@@ -25,12 +25,16 @@
 
 #include <pthread.h>
 
-enum { EGRESS_PUBLISH_MAX = 16 };
+enum {
+	EGRESS_PUBLISH_MAX = 16,
+	EGRESS_POOL_SIZE = 64,	/* connections to servers of the box, at a time */
+};
 
 struct egress_link {
 	struct companion_process process; /* pidfd -1: none */
 	int sock;		/* -1: none */
 	const char *path;	/* "inlet", "ports"; NULL: nothing was handed over */
+	int setup_ms;		/* for its first answer */
 	bool is_ended;		/* it ended while the box ran */
 	struct {
 		int fd;		/* listens; the launcher's own until egress_settle() */
@@ -57,11 +61,11 @@ int egress_publish(struct egress_link *l, const struct policy *p, struct nsbox_e
 int egress_start(struct egress_link *l, const struct policy *p, const struct identity *id,
 		 struct nsbox_error *err);
 
-/* One packet of descriptors, which stay the caller's: EGRESS_INLET, _PORTS or _POOL. */
-int egress_pass(struct egress_link *l, const struct egress_msg *head, const int *fds,
-		size_t count, struct nsbox_error *err);
-/* After the last of them: wait until it serves. */
-int egress_await_ready(struct egress_link *l, int deadline_ms, struct nsbox_error *err);
+/* The `network` call of struct launch_request, whose argument is the link: passes on the
+ * sockets of the box (WIRE_TAG_INLET, _PORTS, _POOL); tag 0: those were all, so wait until
+ * the supervisor serves. */
+int egress_hand_over(void *link, unsigned tag, unsigned bits, const int *fds, size_t count,
+		     struct nsbox_error *err);
 
 /* The payload runs: only the supervisor listens from now on, and egress_ended() is to be
  * called when `&l->process` comes out of that epoll descriptor. */

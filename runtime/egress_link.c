@@ -13,6 +13,7 @@
 #include "base/utf8.h"
 #include "runtime/stage.h"
 #include "runtime/watch.h"
+#include "runtime/wire.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -279,23 +280,42 @@ int egress_start(struct egress_link *l, const struct policy *p, const struct ide
 	return 0;
 }
 
-int egress_pass(struct egress_link *l, const struct egress_msg *head, const int *fds,
-		size_t count, struct nsbox_error *err)
+static int await_ready(struct egress_link *l, struct nsbox_error *err)
 {
-	if (egress_tell(l->sock, head, fds, count) < 0)
+	const struct egress_msg none = { .magic = EGRESS_MAGIC, .type = EGRESS_INLET };
+	int r;
+
+	/* A box that only publishes a server: an inlet without sockets. */
+	if (!l->path && egress_tell(l->sock, &none, NULL, 0) < 0)
 		return send_failed(l, "the sockets of the box", err);
-	if (head->type == EGRESS_INLET || head->type == EGRESS_PORTS)
-		l->path = head->type == EGRESS_PORTS ? "ports" : l->path ? l->path : "inlet";
-	return 0;
-}
-
-int egress_await_ready(struct egress_link *l, int deadline_ms, struct nsbox_error *err)
-{
-	int r = hear_ready(l, now_us() + (uint64_t)deadline_ms * 1000, err);
-
+	r = hear_ready(l, now_us() + (uint64_t)l->setup_ms * 1000, err);
 	if (r < 0)
 		err_hint(err, "nsbox doctor says what this host gives to a box with a network");
 	return r;
+}
+
+int egress_hand_over(void *link, unsigned tag, unsigned bits, const int *fds, size_t count,
+		     struct nsbox_error *err)
+{
+	static const struct { uint16_t type; const char *path; } kinds[] = {
+		[WIRE_TAG_INLET] = { EGRESS_INLET, "inlet" },
+		[WIRE_TAG_PORTS] = { EGRESS_PORTS, "ports" },
+		[WIRE_TAG_POOL] = { EGRESS_POOL, NULL },
+	};
+	struct egress_msg head = { .magic = EGRESS_MAGIC, .bits = (uint16_t)bits };
+	struct egress_link *l = link;
+
+	if (!tag)
+		return await_ready(l, err);
+	if (tag >= ARRAY_SIZE(kinds) || !kinds[tag].type)
+		return at_stage(err, err_set(err, NSBOX_E_SETUP, "sockets of kind %u", tag));
+	head.type = kinds[tag].type;
+	if (egress_tell(l->sock, &head, fds, count) < 0)
+		return send_failed(l, "the sockets of the box", err);
+	/* With ports there is an inlet as well, for names. */
+	if (kinds[tag].path && (!l->path || tag == WIRE_TAG_PORTS))
+		l->path = kinds[tag].path;
+	return 0;
 }
 
 /* --- while the box runs --------------------------------------------------------- */

@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "runtime/egress.h"
-#include "runtime/watch.h"
+#include "runtime/wire.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -232,15 +232,15 @@ static void end(struct run *r)
 }
 
 /* As a run does: start, hand over, wait. */
-static int serve(struct run *r, int type, int deadline_ms, struct nsbox_error *err)
+static int serve(struct run *r, unsigned tag, int deadline_ms, struct nsbox_error *err)
 {
-	const struct egress_msg head = { .magic = EGRESS_MAGIC, .type = (uint16_t)type };
 	int code = egress_start(&r->l, &r->p, &r->id, err);
 
+	r->l.setup_ms = deadline_ms;
 	if (code >= 0)
-		code = egress_pass(&r->l, &head, &r->epoll, 1, err);
+		code = egress_hand_over(&r->l, tag, 1, &r->epoll, 1, err);
 	if (code >= 0)
-		code = egress_await_ready(&r->l, deadline_ms, err);
+		code = egress_hand_over(&r->l, 0, 0, NULL, 0, err);
 	if (code >= 0)
 		assert_int_equal(egress_settle(&r->l, r->epoll), 0);
 	return code;
@@ -264,7 +264,7 @@ static void the_record_has_what_the_supervisor_said(void **state)
 
 	(void)state;
 	begin(&r, "good");
-	assert_int_equal(serve(&r, EGRESS_INLET, READY_MS, NULL), 0);
+	assert_int_equal(serve(&r, WIRE_TAG_INLET, READY_MS, NULL), 0);
 	res = report_of(&r);
 	assert_true(res->network.is_known);
 	json = nsbox_result_json(res);
@@ -321,7 +321,7 @@ static void every_bad_answer_before_it_serves_is_a_failure_of_that_stage(void **
 		struct run r;
 
 		begin(&r, rows[i].part);
-		assert_int_equal(serve(&r, EGRESS_INLET, rows[i].deadline_ms, &err), NSBOX_E_SETUP);
+		assert_int_equal(serve(&r, WIRE_TAG_INLET, rows[i].deadline_ms, &err), NSBOX_E_SETUP);
 		if (rows[i].message)
 			assert_string_equal(err.message, rows[i].message);
 		assert_string_equal(err.stage, "network");
@@ -338,9 +338,9 @@ static void a_second_attempt_has_a_supervisor_of_its_own(void **state)
 
 	(void)state;
 	begin(&r, "good");
-	assert_int_equal(serve(&r, EGRESS_INLET, READY_MS, NULL), 0);
+	assert_int_equal(serve(&r, WIRE_TAG_INLET, READY_MS, NULL), 0);
 	first = r.l.process.pid;
-	assert_int_equal(serve(&r, EGRESS_PORTS, READY_MS, NULL), 0);
+	assert_int_equal(serve(&r, WIRE_TAG_PORTS, READY_MS, NULL), 0);
 	assert_int_not_equal(r.l.process.pid, first);
 	assert_int_equal(waitpid(first, NULL, __WALL), -1); /* reaped */
 	res = report_of(&r);
@@ -364,7 +364,7 @@ static void a_report_that_breaks_off_leaves_counters_unknown(void **state)
 		struct run r;
 
 		begin(&r, rows[i].part);
-		assert_int_equal(serve(&r, EGRESS_INLET, READY_MS, NULL), 0);
+		assert_int_equal(serve(&r, WIRE_TAG_INLET, READY_MS, NULL), 0);
 		res = report_of(&r);
 		assert_false(res->network.is_known);
 		assert_int_equal(res->notes.n, 1);
@@ -385,7 +385,7 @@ static void what_is_not_listed_is_said(void **state)
 
 	(void)state;
 	begin(&r, "left-out");
-	assert_int_equal(serve(&r, EGRESS_INLET, READY_MS, NULL), 0);
+	assert_int_equal(serve(&r, WIRE_TAG_INLET, READY_MS, NULL), 0);
 	res = report_of(&r);
 	assert_true(res->network.is_known);
 	assert_int_equal(res->notes.n, 1);
@@ -402,7 +402,7 @@ static void a_supervisor_that_ends_is_seen_and_told(void **state)
 
 	(void)state;
 	begin(&r, "dies");
-	assert_int_equal(serve(&r, EGRESS_INLET, READY_MS, NULL), 0);
+	assert_int_equal(serve(&r, WIRE_TAG_INLET, READY_MS, NULL), 0);
 	assert_int_equal(epoll_wait(r.epoll, &ev, 1, READY_MS), 1);
 	assert_ptr_equal(ev.data.ptr, &r.l.process);
 	egress_ended(&r.l, r.epoll);
@@ -422,7 +422,7 @@ static void one_that_ended_unseen_is_no_source_of_counters(void **state)
 
 	(void)state;
 	begin(&r, "good");
-	assert_int_equal(serve(&r, EGRESS_INLET, READY_MS, NULL), 0);
+	assert_int_equal(serve(&r, WIRE_TAG_INLET, READY_MS, NULL), 0);
 	kill(r.l.process.pid, SIGKILL);
 	assert_int_equal(waitpid(r.l.process.pid, NULL, 0), r.l.process.pid); /* a caller's own wait */
 	res = report_of(&r);
@@ -446,7 +446,7 @@ static void new_rules_are_taken_or_the_network_ends(void **state)
 
 		begin(&r, rows[i].part);
 		assert_int_equal(egress_update(&r.l, &r.p, &r.id, NULL), NSBOX_E_BUSY);
-		assert_int_equal(serve(&r, EGRESS_INLET, READY_MS, NULL), 0);
+		assert_int_equal(serve(&r, WIRE_TAG_INLET, READY_MS, NULL), 0);
 		assert_int_equal(egress_update(&r.l, &r.p, &r.id, &err), rows[i].code);
 		if (rows[i].code < 0) {
 			assert_non_null(strstr(err.hint, "no network any more") ? err.hint : NULL);
@@ -467,7 +467,7 @@ static void a_policy_that_does_not_compile_leaves_the_old_rules(void **state)
 
 	(void)state;
 	begin(&r, "good");
-	assert_int_equal(serve(&r, EGRESS_INLET, READY_MS, NULL), 0);
+	assert_int_equal(serve(&r, WIRE_TAG_INLET, READY_MS, NULL), 0);
 	good = r.p.net.proxy;
 	r.p.net.proxy = (char *)"gopher://name:" SECRET "@x:1";
 	assert_int_equal(egress_update(&r.l, &r.p, &r.id, &err), NSBOX_E_POLICY);
@@ -489,7 +489,7 @@ static void the_command_line_of_the_supervisor_is_its_name(void **state)
 
 	(void)state;
 	begin(&r, "good");
-	assert_int_equal(serve(&r, EGRESS_INLET, READY_MS, NULL), 0);
+	assert_int_equal(serve(&r, WIRE_TAG_INLET, READY_MS, NULL), 0);
 	snprintf(path, sizeof(path), "/proc/%d/cmdline", r.l.process.pid);
 	assert_int_equal(fd_read_file(AT_FDCWD, path, &line), 0);
 	assert_int_equal(line.len, sizeof("nsbox-egress"));
@@ -509,16 +509,16 @@ static void without_the_program_or_with_an_unsafe_one_nothing_starts(void **stat
 	snprintf(away, sizeof(away), "%s/away", top);
 	begin(&r, "good");
 	assert_int_equal(chmod(path, 0757), 0);
-	assert_int_equal(serve(&r, EGRESS_INLET, READY_MS, &err), NSBOX_E_UNSUPPORTED);
+	assert_int_equal(serve(&r, WIRE_TAG_INLET, READY_MS, &err), NSBOX_E_UNSUPPORTED);
 	assert_non_null(strstr(err.message, "could be changed by others"));
 	assert_int_equal(chmod(path, 0755), 0);
 	assert_int_equal(rename(path, away), 0);
 	err_clear(&err);
-	assert_int_equal(serve(&r, EGRESS_INLET, READY_MS, &err), NSBOX_E_UNSUPPORTED);
+	assert_int_equal(serve(&r, WIRE_TAG_INLET, READY_MS, &err), NSBOX_E_UNSUPPORTED);
 	assert_string_equal(err.stage, "network");
 	assert_non_null(strstr(err.message, "nsbox-egress, which is not there"));
 	assert_int_equal(rename(away, path), 0);
-	assert_int_equal(serve(&r, EGRESS_INLET, READY_MS, NULL), 0); /* control */
+	assert_int_equal(serve(&r, WIRE_TAG_INLET, READY_MS, NULL), 0); /* control */
 	end(&r);
 }
 
