@@ -360,9 +360,10 @@ static int take_packet(const struct launch_request *r, struct live *l, const str
 		return 0;
 	}
 	code = hand_on(r, p, err);
-	if (code == 0 && --*pending == 0)
-		code = send_start(l->sock, r, err);
-	return code;
+	if (code < 0 || --*pending)
+		return code;
+	code = r->network(r->network_arg, 0, 0, NULL, 0, err);
+	return code < 0 ? code : send_start(l->sock, r, err);
 }
 
 /* Until RUNNING (0) or the failed exec of the payload (1); all else is a descriptor or

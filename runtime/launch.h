@@ -26,8 +26,8 @@ struct launch_request {
 	int deadline_ms;		/* for the set-up alone */
 	/*
 	 * For each packet of the box's network: tag WIRE_TAG_INLET, _PORTS or _POOL, `bits` as
-	 * the wire has them. The descriptors stay the launch's. The payload is not started
-	 * before this has taken, with 0, every packet that the plan announces. Must be there
+	 * the wire has them. The descriptors stay the launch's. Then tag 0: that was the last
+	 * one. The payload is not started before all of these calls returned 0. Must be there
 	 * when the plan has any.
 	 */
 	int (*network)(void *arg, unsigned tag, unsigned bits, const int *fds, size_t n,
