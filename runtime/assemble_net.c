@@ -71,6 +71,9 @@ int assemble_network(struct plan_builder *b, const struct policy *p,
 	int r = 0;
 
 	PLAN_OP(b, .kind = OP_LOOPBACK, .stage = STAGE_network);
+	if (how->pool) /* net.publish: also for a box that reaches nothing itself */
+		PLAN_OP(b, .kind = OP_POOL, .stage = STAGE_network, .n = how->pool,
+			.m = WIRE_TAG_POOL);
 	if (p->net.mode == NET_DISABLED)
 		return 0;
 	plan_routes(b);
@@ -82,9 +85,6 @@ int assemble_network(struct plan_builder *b, const struct policy *p,
 			.blob = net_rules, .blob_len = sizeof(net_rules));
 		plan_inlet(b, ALL_SOCKETS);
 	}
-	if (how->pool)
-		PLAN_OP(b, .kind = OP_POOL, .stage = STAGE_network, .n = how->pool,
-			.m = WIRE_TAG_POOL);
 	return r;
 }
 
