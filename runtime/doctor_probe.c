@@ -11,7 +11,6 @@
 #include "runtime/doctor.h"
 
 #include "base/cleanup.h"
-#include "runtime/companion.h"
 #include "runtime/decimal.h"
 
 #include <fcntl.h>
@@ -417,19 +416,6 @@ int probe_sampling(struct probe_report *r)
 	if (fd < 0)
 		return -1;
 	return read(fd, text, sizeof(text)) > 0 ? 0 : no_effect(r);
-}
-
-/* --- network --------------------------------------------------------------------------- */
-
-int probe_egress(struct probe_report *r)
-{
-	struct companion program;
-
-	r->step = STEP_EGRESS;
-	if (companion_find(&program, "nsbox-egress") < 0)
-		return -1;
-	close(program.fd);
-	return 0;
 }
 
 /* --- cgroups --------------------------------------------------------------------------- */
