@@ -65,17 +65,24 @@ static int plan_ports(struct plan_builder *b, const struct policy *p, struct nsb
 	return 0;
 }
 
+/* For net.publish: also in a box that reaches nothing itself. */
+static void plan_pool(struct plan_builder *b, const struct assemble_how *how)
+{
+	if (how->pool)
+		PLAN_OP(b, .kind = OP_POOL, .stage = STAGE_network, .n = how->pool,
+			.m = WIRE_TAG_POOL);
+}
+
 int assemble_network(struct plan_builder *b, const struct policy *p,
 		     const struct assemble_how *how, struct nsbox_error *err)
 {
 	int r = 0;
 
 	PLAN_OP(b, .kind = OP_LOOPBACK, .stage = STAGE_network);
-	if (how->pool) /* net.publish: also for a box that reaches nothing itself */
-		PLAN_OP(b, .kind = OP_POOL, .stage = STAGE_network, .n = how->pool,
-			.m = WIRE_TAG_POOL);
-	if (p->net.mode == NET_DISABLED)
+	if (p->net.mode == NET_DISABLED) {
+		plan_pool(b, how);
 		return 0;
+	}
 	plan_routes(b);
 	if (how->inlet == INLET_BY_PORT) {
 		plan_inlet(b, DNS_SOCKETS);
@@ -85,6 +92,7 @@ int assemble_network(struct plan_builder *b, const struct policy *p,
 			.blob = net_rules, .blob_len = sizeof(net_rules));
 		plan_inlet(b, ALL_SOCKETS);
 	}
+	plan_pool(b, how);
 	return r;
 }
 
