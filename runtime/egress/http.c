@@ -206,9 +206,12 @@ static int head_byte(struct http *h, const struct http_rule *rule, uint8_t c, st
 	r = check_byte(h, c);
 	if (r == 0)
 		r = hold(h, c);
-	if (r == 0 && is_complete(h))
-		r = end_head(h, rule, out);
-	return r;
+	if (r != 0 || c != '\n')
+		return r;
+	if (is_complete(h))
+		return end_head(h, rule, out);
+	/* Who speaks HTTP/0.9 or 2 would wait for an answer now. */
+	return memchr(h->head, '\n', h->head_len - 1) ? 0 : http_check_request_line(h);
 }
 
 static int trailer_byte(struct http *h, uint8_t c, struct buf *out)

@@ -274,13 +274,29 @@ int http_read_trailers(struct http *h)
 	return read_fields(h, NULL, (struct span){ (const char *)h->head, h->head_len });
 }
 
-int http_read_head(struct http *h, struct http_facts *f)
+/* What is held begins with a whole line: that, and the rest. */
+static int read_first_line(struct http *h, struct http_facts *f, struct span *rest)
 {
-	struct span rest = { (const char *)h->head, h->head_len }, line;
+	struct span line;
 
 	*f = (struct http_facts){ .is_chunked = false };
-	if (!next_line(&rest, &line) || read_request_line(h, f, line) < 0 ||
-	    read_fields(h, f, rest) < 0)
+	*rest = (struct span){ (const char *)h->head, h->head_len };
+	return next_line(rest, &line) ? read_request_line(h, f, line) : HTTP_STOP;
+}
+
+int http_check_request_line(struct http *h)
+{
+	struct http_facts f;
+	struct span rest;
+
+	return read_first_line(h, &f, &rest);
+}
+
+int http_read_head(struct http *h, struct http_facts *f)
+{
+	struct span rest;
+
+	if (read_first_line(h, f, &rest) < 0 || read_fields(h, f, rest) < 0)
 		return HTTP_STOP;
 	if (f->has_coding && f->has_length)
 		return http_refuse(h, "an HTTP request with both a length and a transfer coding");

@@ -24,6 +24,7 @@ int http_refuse(struct http *h, const char *why);
 bool http_is_token(uint8_t c);
 /* h->head is a whole head, with CR LF at the end of each line and no control character but
  * tabs. 0 or HTTP_STOP. */
+int http_check_request_line(struct http *h); /* of it alone */
 int http_read_head(struct http *h, struct http_facts *f);
 int http_read_trailers(struct http *h);
 /* Fills h->host. */
