@@ -23,7 +23,7 @@ struct http {
 	/* Of the latest request; canonical, or the text of an address. "": none. Set as well
 	 * when that host was refused. */
 	char host[EGRESS_NAME_MAX + 1];
-	uint16_t port;		/* beside it: 80 where none is written */
+	uint16_t port;		/* beside it; 0: none is written, which is 80 */
 	const char *why;	/* HTTP_REFUSED: a sentence */
 	/* the rest is http.c's own */
 	uint8_t *head;		/* of the request, or trailers, until they are complete */
@@ -37,8 +37,8 @@ struct http {
 	char answer_line[16];	/* and how that begins */
 };
 struct http_rule {
-	/* May a request go to this host (canonical, or an address's text) and port (80 where
-	 * none is written)? NULL name: no Host header, in HTTP/1.0. */
+	/* May a request go to this host (canonical, or an address's text) and port (0: none
+	 * is written)? NULL name: no Host header, in HTTP/1.0. */
 	bool (*may)(void *arg, const char *host, uint16_t port);
 	void *arg;
 };

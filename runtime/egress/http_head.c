@@ -104,7 +104,7 @@ static bool read_address(struct span s, char name[EGRESS_NAME_MAX + 1])
 static bool read_authority(struct span s, struct http_host *out)
 {
 	size_t colon = s.len;
-	uint64_t port = HTTP_PORT;
+	uint64_t port = 0;
 
 	while (colon && s.p[colon - 1] >= '0' && s.p[colon - 1] <= '9')
 		colon--;
@@ -120,17 +120,22 @@ static bool read_authority(struct span s, struct http_host *out)
 	return egress_name_canonical(out->name, s.p, s.len) || read_address(s, out->name);
 }
 
+static uint16_t port_of(const struct http_host *who)
+{
+	return who->port ? who->port : HTTP_PORT;
+}
+
 int http_judge_host(struct http *h, const struct http_facts *f, const struct http_rule *rule)
 {
 	const struct http_host *who = f->host.is_there ? &f->host : &f->target;
 
 	if (f->host.is_there && f->target.is_there &&
-	    (f->host.port != f->target.port || strcmp(f->host.name, f->target.name) != 0))
+	    (port_of(&f->host) != port_of(&f->target) || strcmp(f->host.name, f->target.name) != 0))
 		return http_refuse(h, "an HTTP request whose URI and Host header differ");
 	if (!f->host.is_there && !f->is_http_1_0)
 		return http_refuse(h, "an HTTP/1.1 request without a Host header");
 	memcpy(h->host, who->name, sizeof(h->host));
-	h->port = who->is_there ? who->port : HTTP_PORT;
+	h->port = who->port;
 	if (rule->may(rule->arg, who->is_there ? who->name : NULL, h->port))
 		return 0;
 	return http_refuse(h, who->is_there ? "an HTTP request for another host"

@@ -42,18 +42,23 @@ static bool is_host(const char *host)
 	return n > 0 && n <= EGRESS_NAME_MAX;
 }
 
-static void ask_http(struct proxy_dialog *d, const char *user, const char *password,
-		     const char *host, uint16_t port, struct buf *out)
+static const char *password_of(const struct proxy_ask *a)
+{
+	return a->password ? a->password : "";
+}
+
+static void ask_http(struct proxy_dialog *d, const struct proxy_ask *a, struct buf *out)
 {
 	char target[EGRESS_NAME_MAX + sizeof("[]:65535")];
-	bool is_v6 = strchr(host, ':') != NULL;
+	bool is_v6 = strchr(a->host, ':') != NULL;
 
-	snprintf(target, sizeof(target), "%s%s%s:%u", is_v6 ? "[" : "", host, is_v6 ? "]" : "", port);
+	snprintf(target, sizeof(target), "%s%s%s:%u", is_v6 ? "[" : "", a->host,
+		 is_v6 ? "]" : "", a->port);
 	buf_fmt(out, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n", target, target);
 	if (d->has_login) {
 		struct buf login = BUF_INIT(2 * PROXY_LOGIN_MAX + 1);
 
-		buf_fmt(&login, "%s:%s", user, password);
+		buf_fmt(&login, "%s:%s", a->user, password_of(a));
 		buf_str(out, "Proxy-Authorization: Basic ");
 		base64_add(out, buf_text(&login), login.len);
 		buf_str(out, "\r\n");
@@ -97,8 +102,7 @@ static void say_host(struct proxy_dialog *d, const char *host)
 	}
 }
 
-static void ask_socks(struct proxy_dialog *d, const char *user, const char *password,
-		      const char *host, uint16_t port, struct buf *out)
+static void ask_socks(struct proxy_dialog *d, const struct proxy_ask *a, struct buf *out)
 {
 	static const uint8_t without[] = { SOCKS5, 1, METHOD_NONE };
 	static const uint8_t with[] = { SOCKS5, 2, METHOD_NONE, METHOD_LOGIN };
@@ -107,37 +111,35 @@ static void ask_socks(struct proxy_dialog *d, const char *user, const char *pass
 	if (d->has_login) {
 		buf_add(out, with, sizeof(with));
 		say_byte(d, LOGIN_VERSION);
-		say_counted(d, user);
-		say_counted(d, password);
+		say_counted(d, a->user);
+		say_counted(d, password_of(a));
 	} else {
 		buf_add(out, without, sizeof(without));
 	}
 	d->login_len = d->say_len;
 	say_later(d, request, sizeof(request));
-	say_host(d, host);
-	say_byte(d, port >> 8);
-	say_byte(d, port & 0xff);
+	say_host(d, a->host);
+	say_byte(d, a->port >> 8);
+	say_byte(d, a->port & 0xff);
 }
 
-void proxy_begin(struct proxy_dialog *d, enum egress_proxy_kind kind, const char *user,
-		 const char *password, const char *host, uint16_t port, struct buf *out)
+void proxy_begin(struct proxy_dialog *d, const struct proxy_ask *a, struct buf *out)
 {
-	*d = (struct proxy_dialog){ .state = PROXY_TALKING, .has_login = user && *user };
-	if (!password)
-		password = "";
-	if (d->has_login && (strlen(user) > PROXY_LOGIN_MAX || strlen(password) > PROXY_LOGIN_MAX))
+	*d = (struct proxy_dialog){ .state = PROXY_TALKING, .has_login = a->user && *a->user };
+	if (d->has_login && (strlen(a->user) > PROXY_LOGIN_MAX ||
+			     strlen(password_of(a)) > PROXY_LOGIN_MAX))
 		return refuse(d, "the user or password for the proxy is longer than 255 bytes");
 	/* RFC 7617: the first colon ends the user. */
-	if (d->has_login && kind == PROXY_HTTP && strchr(user, ':'))
+	if (d->has_login && a->kind == PROXY_HTTP && strchr(a->user, ':'))
 		return refuse(d, "the user for the HTTP proxy has a colon");
-	if (!is_host(host))
+	if (!is_host(a->host))
 		return refuse(d, "a host that no proxy could be asked for");
-	if (kind == PROXY_HTTP) {
+	if (a->kind == PROXY_HTTP) {
 		d->step = HTTP_ANSWER;
-		ask_http(d, user, password, host, port, out);
-	} else if (kind == PROXY_SOCKS5) {
+		ask_http(d, a, out);
+	} else if (a->kind == PROXY_SOCKS5) {
 		d->step = SOCKS_METHOD;
-		ask_socks(d, user, password, host, port, out);
+		ask_socks(d, a, out);
 	} else {
 		refuse(d, "a proxy of an unknown kind");
 	}

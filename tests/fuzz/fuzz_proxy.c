@@ -23,11 +23,15 @@ static void require(bool holds)
 static size_t talk(struct proxy_dialog *d, struct buf *said, const uint8_t *data, size_t size,
 		   size_t step)
 {
-	bool has_login = data[0] & HAS_LOGIN;
+	struct proxy_ask a = { .kind = data[0] & IS_SOCKS ? PROXY_SOCKS5 : PROXY_HTTP,
+			       .host = "a.test", .port = 443 };
 	size_t taken = 0;
 
-	proxy_begin(d, data[0] & IS_SOCKS ? PROXY_SOCKS5 : PROXY_HTTP, has_login ? "user" : NULL,
-		    has_login ? SECRET : NULL, "a.test", 443, said);
+	if (data[0] & HAS_LOGIN) {
+		a.user = "user";
+		a.password = SECRET;
+	}
+	proxy_begin(d, &a, said);
 	require(d->state == PROXY_TALKING && said->len);
 	data++, size--;
 	while (taken < size) {

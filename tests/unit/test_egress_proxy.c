@@ -13,14 +13,10 @@
 
 #include <cmocka.h>
 
-struct ask {
-	enum egress_proxy_kind kind;
-	const char *user, *password, *host;
-};
-static const struct ask http = { PROXY_HTTP, NULL, NULL, "a.test" };
-static const struct ask http_login = { PROXY_HTTP, "me", "s3cret", "a.test" };
-static const struct ask socks = { PROXY_SOCKS5, NULL, NULL, "a.test" };
-static const struct ask socks_login = { PROXY_SOCKS5, "me", "s3cret", "a.test" };
+static const struct proxy_ask http = { PROXY_HTTP, NULL, NULL, "a.test", 443 };
+static const struct proxy_ask http_login = { PROXY_HTTP, "me", "s3cret", "a.test", 443 };
+static const struct proxy_ask socks = { PROXY_SOCKS5, NULL, NULL, "a.test", 443 };
+static const struct proxy_ask socks_login = { PROXY_SOCKS5, "me", "s3cret", "a.test", 443 };
 
 struct bytes {
 	const char *p;
@@ -28,10 +24,10 @@ struct bytes {
 };
 #define BYTES(text) { text, sizeof(text) - 1 }
 
-static void begin(struct proxy_dialog *d, const struct ask *a, struct buf *out)
+static void begin(struct proxy_dialog *d, const struct proxy_ask *a, struct buf *out)
 {
 	memset(d, 0x55, sizeof(*d));
-	proxy_begin(d, a->kind, a->user, a->password, a->host, 443, out);
+	proxy_begin(d, a, out);
 }
 
 static size_t hear(struct proxy_dialog *d, const char *p, size_t n, struct buf *out)
@@ -52,7 +48,7 @@ static void expect_bytes(const struct buf *b, struct bytes want)
 
 /* --- what we say first ------------------------------------------------------------------------ */
 
-static void says_first(const struct ask *a, struct bytes want)
+static void says_first(const struct proxy_ask *a, struct bytes want)
 {
 	owned(buf_free) struct buf out = BUF_INIT(4096);
 	struct proxy_dialog d;
@@ -64,10 +60,10 @@ static void says_first(const struct ask *a, struct bytes want)
 
 static void an_http_proxy_is_asked_for_a_tunnel(void **state)
 {
-	const struct ask v6 = { PROXY_HTTP, "", "x", "2001:db8::1" };
-	const struct ask v4 = { PROXY_HTTP, NULL, NULL, "192.0.2.1" };
-	const struct ask colon = { PROXY_HTTP, "me", "a:b", "a.test" };
-	const struct ask no_password = { PROXY_HTTP, "me", NULL, "a.test" };
+	const struct proxy_ask v6 = { PROXY_HTTP, "", "x", "2001:db8::1", 443 };
+	const struct proxy_ask v4 = { PROXY_HTTP, NULL, NULL, "192.0.2.1", 443 };
+	const struct proxy_ask colon = { PROXY_HTTP, "me", "a:b", "a.test", 443 };
+	const struct proxy_ask no_password = { PROXY_HTTP, "me", NULL, "a.test", 443 };
 
 	(void)state;
 	says_first(&http, (struct bytes)BYTES("CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\n\r\n"));
@@ -96,18 +92,18 @@ static void a_socks_proxy_is_offered_what_we_have(void **state)
 static void what_cannot_be_asked_is_refused_without_a_word(void **state)
 {
 	static char longest[PROXY_LOGIN_MAX + 1], too_long[PROXY_LOGIN_MAX + 2];
-	const struct ask fits[] = {
-		{ PROXY_SOCKS5, longest, longest, "a.test" },
-		{ PROXY_HTTP, longest, longest, "a.test" },
-		{ PROXY_SOCKS5, "a:b", "c", "a.test" },
+	const struct proxy_ask fits[] = {
+		{ PROXY_SOCKS5, longest, longest, "a.test", 443 },
+		{ PROXY_HTTP, longest, longest, "a.test", 443 },
+		{ PROXY_SOCKS5, "a:b", "c", "a.test", 443 },
 	};
-	const struct ask rows[] = {
-		{ PROXY_SOCKS5, too_long, "x", "a.test" }, { PROXY_SOCKS5, "x", too_long, "a.test" },
-		{ PROXY_HTTP, too_long, "x", "a.test" },   { PROXY_HTTP, "a:b", "c", "a.test" },
-		{ PROXY_HTTP, NULL, NULL, "" },		   { PROXY_HTTP, NULL, NULL, "a b" },
-		{ PROXY_HTTP, NULL, NULL, "a\r\nX: y" },   { PROXY_SOCKS5, NULL, NULL, "" },
-		{ PROXY_HTTP, NULL, NULL, "\xc3\xbc" },	   { PROXY_NONE, NULL, NULL, "a.test" },
-		{ PROXY_SOCKS5, NULL, NULL, too_long },
+	const struct proxy_ask rows[] = {
+		{ PROXY_SOCKS5, too_long, "x", "a.test", 443 }, { PROXY_SOCKS5, "x", too_long, "a.test", 443 },
+		{ PROXY_HTTP, too_long, "x", "a.test", 443 },   { PROXY_HTTP, "a:b", "c", "a.test", 443 },
+		{ PROXY_HTTP, NULL, NULL, "", 443 },		   { PROXY_HTTP, NULL, NULL, "a b", 443 },
+		{ PROXY_HTTP, NULL, NULL, "a\r\nX: y", 443 },   { PROXY_SOCKS5, NULL, NULL, "", 443 },
+		{ PROXY_HTTP, NULL, NULL, "\xc3\xbc", 443 },	   { PROXY_NONE, NULL, NULL, "a.test", 443 },
+		{ PROXY_SOCKS5, NULL, NULL, too_long, 443 },
 	};
 
 	(void)state;
@@ -135,7 +131,7 @@ static void what_cannot_be_asked_is_refused_without_a_word(void **state)
 /* --- dialogs ------------------------------------------------------------------------------------- */
 
 /* cut: bytes of the first portion; 0: byte by byte. */
-static size_t one_way(const struct ask *a, struct bytes in, size_t cut, struct proxy_dialog *d,
+static size_t one_way(const struct proxy_ask *a, struct bytes in, size_t cut, struct proxy_dialog *d,
 		      struct buf *said)
 {
 	size_t taken = 0;
@@ -153,7 +149,7 @@ static size_t one_way(const struct ask *a, struct bytes in, size_t cut, struct p
 	return taken;
 }
 
-static void expect(const struct ask *a, struct bytes in, size_t taken, struct bytes say,
+static void expect(const struct proxy_ask *a, struct bytes in, size_t taken, struct bytes say,
 		   enum proxy_state state, const char *why)
 {
 	for (size_t cut = 0; cut <= in.n; cut++) {
@@ -190,7 +186,7 @@ static void a_tunnel_stands_with_any_2xx(void **state)
 	http_opens((struct bytes)BYTES("HTTP/1.1 103 x\r\nA: b\r\n\r\nHTTP/1.1 200 x\r\n\r\nZ"), 1);
 }
 
-static void http_refuses(const struct ask *a, const char *text, size_t taken, const char *why)
+static void http_refuses(const struct proxy_ask *a, const char *text, size_t taken, const char *why)
 {
 	expect(a, (struct bytes){ text, strlen(text) }, taken, nothing, PROXY_REFUSED, why);
 }
@@ -247,15 +243,15 @@ static void an_answer_without_end_is_refused(void **state)
 #define LOGIN "\1\2me\6s3cret"
 #define BOUND "\0\1\1\2\3\4\5\6" /* reserved, IPv4, address, port */
 
-static void socks_opens(const struct ask *a, struct bytes in, size_t rest, struct bytes say)
+static void socks_opens(const struct proxy_ask *a, struct bytes in, size_t rest, struct bytes say)
 {
 	expect(a, in, in.n - rest, say, PROXY_OPEN, NULL);
 }
 
 static void a_socks_dialog_ends_with_the_bound_address(void **state)
 {
-	const struct ask v4 = { PROXY_SOCKS5, NULL, NULL, "192.0.2.1" };
-	const struct ask v6 = { PROXY_SOCKS5, NULL, NULL, "2001:db8::1" };
+	const struct proxy_ask v4 = { PROXY_SOCKS5, NULL, NULL, "192.0.2.1", 443 };
+	const struct proxy_ask v6 = { PROXY_SOCKS5, NULL, NULL, "2001:db8::1", 443 };
 	const struct bytes request = BYTES(REQUEST), both = BYTES(LOGIN REQUEST);
 	const struct bytes to_v4 = BYTES("\5\1\0\1\xc0\0\2\1\1\xbb");
 	const struct bytes to_v6 = BYTES("\5\1\0\4\x20\1\xd\xb8\0\0\0\0\0\0\0\0\0\0\0\1\1\xbb");
@@ -276,7 +272,7 @@ static void a_socks_dialog_ends_with_the_bound_address(void **state)
 static void the_longest_login_and_name_go_out_whole(void **state)
 {
 	static char text[PROXY_LOGIN_MAX + 1], host[EGRESS_NAME_MAX + 1];
-	const struct ask a = { PROXY_SOCKS5, text, text, host };
+	const struct proxy_ask a = { PROXY_SOCKS5, text, text, host, 443 };
 	owned(buf_free) struct buf said = BUF_INIT(4096);
 	struct proxy_dialog d;
 
@@ -290,7 +286,7 @@ static void the_longest_login_and_name_go_out_whole(void **state)
 	assert_memory_equal(said.data + said.len - 3, "y\1\xbb", 3);
 }
 
-static void socks_refuses(const struct ask *a, struct bytes in, size_t taken, struct bytes say,
+static void socks_refuses(const struct proxy_ask *a, struct bytes in, size_t taken, struct bytes say,
 			  const char *why)
 {
 	expect(a, in, taken, say, PROXY_REFUSED, why);
