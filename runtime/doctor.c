@@ -39,6 +39,7 @@ enum check_id {
 	C_SYSCALLS, C_CLONE3, C_PIDFD, C_MEMFD, C_USERNS, C_MOUNTNS, C_PIDNS, C_NETNS, C_IPCNS,
 	C_UTSNS, C_CGROUPNS, C_TIMENS, C_MOUNT_API, C_PIVOT, C_PROC, C_OVERLAY, C_IDMAP,
 	C_SECCOMP, C_LANDLOCK, C_KEYRING, C_CGROUP, C_CGROUP_KILL, C_SAMPLING, C_SCHED_CORE,
+	C_NFTABLES,
 	C_PROBES,
 	C_MEMORY = C_PROBES, C_PIDS, C_CPU, C_COUNT
 };
@@ -109,6 +110,10 @@ static const struct check checks[C_COUNT] = {
 		"unavailable: programs on the other threads of a core may time the box, and be timed by it",
 		"a kernel with CONFIG_SCHED_CORE on a processor with SMT; this version does not use it yet",
 		{ probe_sched_core, false, 0 }, EXTRA, CAUSE_OWN, false },
+	[C_NFTABLES] = { "nftables", "a network by rules: any port, UDP, refusals that look like refusals",
+		"only TCP to ports that a rule names, through listeners in the box",
+		"a kernel with CONFIG_NF_TABLES_INET, CONFIG_NFT_TPROXY and CONFIG_PACKET (as root: modprobe nft_tproxy)",
+		{ probe_inlet, true, CLONE_NEWNET }, EXTRA, CAUSE_USERNS, false },
 	[C_MEMORY] = { "memory_limit", "limits.memory", "limits.memory is refused", NULL, { NULL, false, 0 }, WANTED, CAUSE_CGROUP, false },
 	[C_PIDS] = { "pids_limit", "limits.pids", "limits.pids is refused", NULL, { NULL, false, 0 }, WANTED, CAUSE_CGROUP, false },
 	[C_CPU] = { "cpu_limit", "limits.cpus and limits.cpu_time", "limits.cpus is refused", NULL, { NULL, false, 0 }, WANTED, CAUSE_CGROUP, false },

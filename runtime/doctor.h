@@ -49,6 +49,8 @@
 	X(INTO_CGROUP, "start a child in the cgroup") \
 	X(CGROUP_KILL, "kill through cgroup.kill") \
 	X(SAMPLE, "read a process's memory in /proc") \
+	X(RULES, "load the rules of a box's network (nf_tables with tproxy)") \
+	X(GATE, "open a packet socket") \
 	X(NO_EFFECT, "see the effect")
 
 enum probe_step {
@@ -87,6 +89,7 @@ int probe_clone_mapped(struct probe_report *r, int namespaces);
 probe_call probe_userns, probe_mountns, probe_pidns, probe_netns, probe_ipcns, probe_utsns,
 	probe_cgroupns, probe_timens, probe_mount_api, probe_pivot, probe_proc, probe_overlay,
 	probe_seccomp, probe_landlock, probe_pidfd, probe_clone3, probe_sched_core, probe_syscalls, probe_memfd,
-	probe_keyring, probe_idmap, probe_cgroup, probe_cgroup_kill, probe_sampling;
+	probe_keyring, probe_idmap, probe_cgroup, probe_cgroup_kill, probe_sampling,
+	probe_inlet;
 
 #endif
