@@ -62,6 +62,7 @@ CHILD_FLAGS := -fno-stack-protector -U_FORTIFY_SOURCE -fno-sanitize=all
 FLAGS_runtime/child.c := $(CHILD_FLAGS)
 FLAGS_runtime/child_mount.c := $(CHILD_FLAGS)
 FLAGS_runtime/child_lock.c := $(CHILD_FLAGS)
+FLAGS_runtime/child_net.c := $(CHILD_FLAGS)
 FLAGS_runtime/companion.c := $(CHILD_FLAGS)
 
 # --- sources -----------------------------------------------------------------

@@ -5,80 +5,13 @@
  */
 #include "policy/value.h"
 
-#include <arpa/inet.h>
+#include "policy/egress.h"
+
 #include <string.h>
 
 #define CHECK_ARGS const struct policy *p, struct nsbox_error *err
 
 /* --- network ---------------------------------------------------------------- */
-
-static bool is_cidr(const char *text)
-{
-	char address[64], *slash;
-	unsigned char raw[16];
-	size_t len = strlen(text);
-	unsigned long bits = 0;
-	int family;
-
-	if (len >= sizeof(address))
-		return false;
-	memcpy(address, text, len + 1);
-	slash = strchr(address, '/');
-	if (slash)
-		*slash++ = '\0';
-	family = strchr(address, ':') ? AF_INET6 : AF_INET;
-	if (inet_pton(family, address, raw) != 1)
-		return false;
-	if (!slash)
-		return true;
-	if (!*slash || strlen(slash) > 3 || slash[strspn(slash, "0123456789")])
-		return false;
-	for (; *slash; slash++)
-		bits = bits * 10 + (unsigned long)(*slash - '0');
-	return bits <= (family == AF_INET ? 32 : 128);
-}
-
-static int check_private(CHECK_ARGS)
-{
-	for (size_t i = 0; i < p->net.allow_private.n; i++) {
-		const char *entry = p->net.allow_private.v[i];
-
-		if (is_cidr(entry))
-			continue;
-		err_set(err, NSBOX_E_POLICY,
-			"net.allow_private: \"%s\" is not an address or CIDR",
-			SHOWN(entry));
-		err_hint(err, "names are resolved first, so only addresses count here: 10.0.0.0/8");
-		return NSBOX_E_POLICY;
-	}
-	return 0;
-}
-
-static int check_destinations(CHECK_ARGS)
-{
-	static const char allowed[] =
-		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-		"0123456789.-_*:/[]";
-	const struct { const char *key; const struct strlist *list; } lists[] = {
-		{ "net.allow_out", &p->net.allow_out },
-		{ "net.deny_out", &p->net.deny_out },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
-		for (size_t j = 0; j < lists[i].list->n; j++) {
-			const char *entry = lists[i].list->v[j];
-
-			if (strlen(entry) <= 300 &&
-			    !entry[strspn(entry, allowed)])
-				continue;
-			err_set(err, NSBOX_E_POLICY,
-				"%s: \"%s\" is not a destination",
-				lists[i].key, SHOWN(entry));
-			err_hint(err, "a name, an address, a CIDR or ALL_TRAFFIC, each with :PORT if wanted");
-			return NSBOX_E_POLICY;
-		}
-	return 0;
-}
 
 /* An opening list that opens nothing is what somebody meant to work. */
 static int check_openings(CHECK_ARGS)
@@ -277,12 +210,6 @@ static int check_ranges(CHECK_ARGS)
 static int check_unsupported(CHECK_ARGS)
 {
 	const struct { bool asked; const char *what, *hint; } rows[] = {
-		{ p->net.mode == NET_FILTERED,
-		  "net.mode=filtered cannot be enforced by this version yet",
-		  "use --net disabled; egress rules come in a later version" },
-		{ p->net.mode == NET_OPEN,
-		  "net.mode=open cannot be enforced by this version yet",
-		  "use --net disabled; egress rules come in a later version" },
 		{ p->packages.install,
 		  "packages.install cannot be enforced by this version yet",
 		  "install what the code needs beforehand, and show it with --ro" },
@@ -307,10 +234,9 @@ static int check_unsupported(CHECK_ARGS)
 int policy_check(CHECK_ARGS)
 {
 	static int (*const checks[])(CHECK_ARGS) = {
-		check_ranges,	   policy_check_paths, check_private,
-		check_destinations, check_openings,    check_environment,
-		check_calls,	   check_devices,      check_enforcement,
-		check_unsupported,
+		check_ranges,	   policy_check_paths, egress_check_entries,
+		check_openings,	   check_environment,  check_calls,
+		check_devices,	   check_enforcement,  check_unsupported,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {

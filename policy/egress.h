@@ -36,6 +36,9 @@ char *egress_addr_text(const struct egress_addr *a, char text[EGRESS_ADDR_TEXT])
  */
 bool egress_name_canonical(char out[EGRESS_NAME_MAX + 1], const char *text, size_t len);
 
+/* The three lists, entry by entry: part of policy_check(). */
+int egress_check_entries(const struct policy *p, struct nsbox_error *err);
+
 struct egress_rules {	/* the head of the block */
 	uint32_t magic, size;	/* of all of it */
 	/* the rest is the business of egress_rules.c */

@@ -42,6 +42,10 @@
 	X(CHDIR,     "chdir to src (absolute, in the box)") \
 	X(HOSTNAME,  "sethostname src") \
 	X(LOOPBACK,  "bring lo up") \
+	X(NETLINK,   "send the netlink messages in blob over protocol n; each is acknowledged, unless OP_OPTIONAL") \
+	X(INLET,     "open the sockets of the network's inlet (n: bits) and pass them to the parent at once, tag m") \
+	X(PORTS,     "listen on the ports (uint16) in blob and pass the listeners to the parent, tag m") \
+	X(POOL,      "pass n new TCP sockets of the box to the parent, tag m") \
 	X(IDS,       "setresgid m, setresuid n (ids inside the box)") \
 	X(SESSION,   "setsid") \
 	X(KEYRING,   "join a new, empty session keyring") \

@@ -66,6 +66,12 @@ struct policy {
 		int mode;		/* enum net_mode */
 		int precedence;		/* enum net_precedence */
 		struct strlist allow_out, deny_out, allow_private;
+		uint64_t connections;	/* at a time */
+		uint64_t names;		/* looked up, in all */
+		uint64_t bytes, host_bytes; /* both ways; 0: no limit */
+		char *proxy;		/* of the host's, to go out by; NULL: none */
+		struct strlist resolvers; /* ADDRESS[:PORT]; empty: the host's */
+		struct strlist publish;	/* [ADDRESS:]HOSTPORT:PORT */
 	} net;
 	struct {
 		bool subprocesses;	/* false: no new process, no other program */

@@ -63,6 +63,24 @@ static const struct field denial[] = {
 	{ "what", TEXT, "what was refused" },
 	{ "rule", TEXT_OR_NULL, "the policy key and value that says so" },
 	{ "allow", TEXT_OR_NULL, "the flags that would allow it" },
+	{ "count", COUNT_OR_NULL, "how often; null: nobody counted" },
+	{ 0 },
+};
+
+static const struct field network[] = {
+	{ "mode", "\"enum\":[\"disabled\",\"filtered\",\"open\"]", "net.mode; disabled: a server of the box is published" },
+	{ "path", "\"enum\":[\"inlet\",\"ports\",null]", "how it was built; ports: without nf_tables; null: never connected" },
+	{ "connections", COUNT_OR_NULL, "that were allowed; null, here and below: not known" },
+	{ "failed", COUNT_OR_NULL, "of these: the host could not be reached" },
+	{ "denied", COUNT_OR_NULL, "connections, datagrams and lookups that were refused" },
+	{ "lookups", COUNT_OR_NULL, "names that were looked up in the box" },
+	{ "bytes_sent", COUNT_OR_NULL, "payload of TCP streams and datagrams" },
+	{ "bytes_received", COUNT_OR_NULL, "the same, into the box" },
+	{ "hosts", "\"type\":[\"array\",\"null\"],\"items\":{\"type\":\"object\",\"required\":"
+	  "[\"name\",\"connections\",\"failed\",\"bytes_sent\",\"bytes_received\"]}",
+	  "the same counters for each name or address" },
+	{ "capped", "\"type\":[\"array\",\"null\"],\"items\":{\"enum\":"
+	  "[\"connections\",\"names\",\"bytes\",\"host_bytes\"]}", "the caps of net.* that were reached" },
 	{ 0 },
 };
 
@@ -156,10 +174,14 @@ static void put_required(struct json *j, const struct field *f)
 }
 
 /* Fields may be added in later versions, so unknown ones are never errors. */
-static void put_object(struct json *j, const struct field *f)
+static void put_object(struct json *j, const struct field *f, bool may_be_null)
 {
 	json_object(j);
-	json_kstr(j, "type", "object");
+	json_key(j, "type");
+	if (may_be_null)
+		json_raw(j, "[\"object\",\"null\"]");
+	else
+		json_str(j, "object");
 	json_key(j, "required");
 	json_array(j);
 	put_required(j, f);
@@ -174,27 +196,28 @@ static void put_object(struct json *j, const struct field *f)
 static const struct {
 	const char *name;
 	const struct field *fields;
-	bool is_array;
+	bool is_array, may_be_null;
 } parts[] = {
-	{ "artifacts", artifact, true },
-	{ "skipped_artifacts", skipped, true },
-	{ "usage", usage, false },
-	{ "enforced", enforced, false },
-	{ "limits", limits, false },
-	{ "denials", denial, true },
+	{ "artifacts", artifact, true, false },
+	{ "skipped_artifacts", skipped, true, false },
+	{ "usage", usage, false, false },
+	{ "enforced", enforced, false, false },
+	{ "limits", limits, false, false },
+	{ "denials", denial, true, false },
+	{ "network", network, false, true },
 };
 
 static void put_part(struct json *j, size_t i)
 {
 	json_key(j, parts[i].name);
 	if (!parts[i].is_array) {
-		put_object(j, parts[i].fields);
+		put_object(j, parts[i].fields, parts[i].may_be_null);
 		return;
 	}
 	json_object(j);
 	json_kstr(j, "type", "array");
 	json_key(j, "items");
-	put_object(j, parts[i].fields);
+	put_object(j, parts[i].fields, false);
 	json_end(j, '}');
 }
 

@@ -21,18 +21,24 @@ enum { CONTENT_MAX = 4096 };
 
 /* ------------------------------------------------------------ our own -- */
 
+#define NSSWITCH(hosts) "passwd: files\ngroup: files\nshadow: files\nhosts: " hosts "\n" \
+			"networks: files\nprotocols: files\nservices: files\n"
+
+/* With a network, the name server is the supervisor's, on the box's own lo; how often and
+ * how long it is asked is left to the program's resolver. */
 static const struct {
 	const char *dst, *text;
+	const char *with_net;	/* instead; NULL: the same */
 } own_files[] = {
 	{ "etc/passwd", "root:x:0:0:root:/nonexistent:/usr/sbin/nologin\n"
 			"nsbox:x:1000:1000:nsbox:/workspace:/bin/sh\n"
-			"nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n" },
-	{ "etc/group", "root:x:0:\nnsbox:x:1000:\nnogroup:x:65534:\n" },
-	{ "etc/hosts", "127.0.0.1\tlocalhost nsbox\n::1\tlocalhost ip6-localhost\n" },
-	{ "etc/hostname", "nsbox\n" },
-	{ "etc/resolv.conf", "# this box has no name server\n" },
-	{ "etc/nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files\n"
-			       "networks: files\nprotocols: files\nservices: files\n" },
+			"nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n", NULL },
+	{ "etc/group", "root:x:0:\nnsbox:x:1000:\nnogroup:x:65534:\n", NULL },
+	{ "etc/hosts", "127.0.0.1\tlocalhost nsbox\n::1\tlocalhost ip6-localhost\n", NULL },
+	{ "etc/hostname", "nsbox\n", NULL },
+	{ "etc/resolv.conf", "# this box has no name server\n",
+	  "nameserver 127.0.0.1\n" },
+	{ "etc/nsswitch.conf", NSSWITCH("files"), NSSWITCH("files dns") },
 };
 
 /* ---------------------------------------------------------- the host's -- */
@@ -172,10 +178,13 @@ int etc_build(struct plan_builder *b, const struct view_request *r, struct nsbox
 	int rc = 0;
 
 	PLAN_OP(b, .kind = OP_DIR, .stage = r->stage, .fd = -1, .n = 0755, .dst = "etc");
-	for (size_t i = 0; i < ARRAY_SIZE(own_files); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(own_files); i++) {
+		const char *text = wanted[WITH_NET] && own_files[i].with_net ? own_files[i].with_net
+									     : own_files[i].text;
+
 		PLAN_OP(b, .kind = OP_FILE, .stage = r->stage, .fd = -1, .n = 0444,
-			.dst = own_files[i].dst, .blob = own_files[i].text,
-			.blob_len = strlen(own_files[i].text));
+			.dst = own_files[i].dst, .blob = text, .blob_len = strlen(text));
+	}
 	for (size_t i = 0; etc >= 0 && i < ARRAY_SIZE(host_rows) && rc == 0; i++) {
 		if (!wanted[host_rows[i].when])
 			continue;

@@ -156,7 +156,6 @@ static void plan_segments(struct plan_builder *b, const struct assembly *a)
 
 static void plan_identity(struct plan_builder *b)
 {
-	PLAN_OP(b, .kind = OP_LOOPBACK, .stage = STAGE_network);
 	PLAN_OP(b, .kind = OP_IDS, .stage = STAGE_ids, .n = BOX_UID, .m = BOX_GID);
 	PLAN_OP(b, .kind = OP_SESSION, .stage = STAGE_ids);
 	PLAN_OP(b, .kind = OP_KEYRING, .stage = STAGE_ids, .flags = OP_OPTIONAL);
@@ -352,8 +351,10 @@ static int plan_lockdown(struct assembly *a, struct parts *w, struct nsbox_error
 
 static int build_plan(struct assembly *a, struct parts *w, struct nsbox_error *err)
 {
-	int r;
+	int r = assemble_network(&w->builder, w->policy, w->how, err);
 
+	if (r < 0)
+		return r;
 	plan_identity(&w->builder);
 	plan_segments(&w->builder, a);
 	r = plan_mounts(a, w, err);

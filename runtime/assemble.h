@@ -40,8 +40,15 @@ struct assembly {
 	bool tty;
 };
 
+enum inlet_rung { /* how a box's connections are caught */
+	INLET_GATED,		/* by the rules of nf_tables: all of them */
+	INLET_BY_PORT,		/* the kernel has no nf_tables: a listener for each allowed port */
+};
+
 struct assemble_how {
 	enum proc_rung proc;	/* the rung of the /proc ladder to plan for */
+	enum inlet_rung inlet;
+	unsigned pool;		/* sockets of the box for servers in it (net.publish) */
 	bool no_listener;	/* the kernel gives none: who makes a foreign call just dies */
 	bool look_only;		/* dry run: nothing is made on the host */
 	struct interps *interps; /* of the box; filled when it is not yet */
@@ -50,5 +57,11 @@ int assemble(struct assembly *out, const struct host *host, const struct policy 
 	     const struct nsbox_run *run, const struct assemble_how *how,
 	     struct nsbox_error *err);
 void assembly_free(struct assembly *a);
+
+/* assemble_net.c: lo, and what else policy net.* needs */
+int assemble_network(struct plan_builder *b, const struct policy *p,
+		     const struct assemble_how *how, struct nsbox_error *err);
+/* Did the launch of `plan` fail for want of nf_tables? Then INLET_BY_PORT may work. */
+bool assemble_lacks_rules(const struct plan *plan, int failed_op, int os_errno);
 
 #endif

@@ -64,6 +64,7 @@ int nsbox_box_open(struct nsbox_box **out, enum nsbox_tier tier,
 		return err_nomem(err);
 	box->init_fd = box->listed.slot.fd = -1;
 	box->host.place.fd = -1;
+	egress_init(&box->egress);
 	pthread_mutex_init(&box->lock, NULL);
 	r = policy_copy(&box->policy, &policy->p, err);
 	if (r >= 0)
@@ -85,6 +86,7 @@ void nsbox_box_close(struct nsbox_box *box)
 	if (!box)
 		return;
 	run_drop(box);
+	egress_destroy(&box->egress);
 	if (box->init_fd >= 0)
 		close(box->init_fd);
 	cgroup_place_close(&box->host.place);
@@ -261,6 +263,37 @@ int nsbox_box_resize(struct nsbox_box *box, uint32_t rows, uint32_t cols, struct
 	if (ioctl(box->watch->live.pty, TIOCSWINSZ, &size) < 0)
 		return err_sys(err, "resize the pty");
 	return 0;
+}
+
+static int refuse_mode(const char *which, struct nsbox_error *err)
+{
+	err_hint(err, "the mode of a box that runs stays: give the policy filtered or open");
+	return err_set(err, NSBOX_E_USAGE, "nsbox_box_network: net.mode of the %s is disabled",
+		       which);
+}
+
+int nsbox_box_network(struct nsbox_box *box, const struct nsbox_policy *policy,
+		      struct nsbox_error *err)
+{
+	struct policy p;
+	int r;
+
+	err_clear(err);
+	if (!box || !policy)
+		return err_set(err, NSBOX_E_USAGE, "nsbox_box_network: box or policy is NULL");
+	if (box->policy.net.mode == NET_DISABLED)
+		return refuse_mode("box", err);
+	if (policy->p.net.mode == NET_DISABLED)
+		return refuse_mode("policy", err);
+	r = policy_check(&policy->p, err);
+	if (r < 0)
+		return r;
+	/* How it gets out (servers, proxy, published ports) is the box's own. */
+	p = policy->p;
+	p.net.resolvers = box->policy.net.resolvers;
+	p.net.proxy = box->policy.net.proxy;
+	p.net.publish = box->policy.net.publish;
+	return egress_update(&box->egress, &p, &box->host.id, err);
 }
 
 void nsbox_box_kill(struct nsbox_box *box)

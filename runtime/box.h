@@ -5,6 +5,7 @@
 #include "nsbox.h"
 #include "policy/policy.h"
 #include "runtime/assemble.h"
+#include "runtime/egress.h"
 #include "runtime/listed.h"
 #include "runtime/watch.h"
 
@@ -18,11 +19,13 @@ struct nsbox_box {
 	struct interps interps;	/* looked up by the first run */
 	int init_fd;		/* sealed memfd with init, for every run */
 	enum proc_rung proc;	/* the rung that worked */
+	enum inlet_rung inlet;	/* the same of the network */
 	bool no_listener;	/* a filter around this process has one already */
 
 	/* One run at a time. */
 	struct watch *watch;	/* NULL: idle */
 	struct assembly plan;
+	struct egress_link egress; /* serves the run's network */
 	struct nsbox_result *failed_exec; /* the run was over before it began */
 	char *artifacts_dir;
 	bool artifacts_made;	/* by us, for this run */

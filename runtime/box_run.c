@@ -28,7 +28,7 @@
 
 /* --------------------------------------------------------------------- watch -- */
 
-static struct watch *watch_new(const struct nsbox_box *box, struct nsbox_error *err)
+static struct watch *watch_new(struct nsbox_box *box, struct nsbox_error *err)
 {
 	struct watch *w = calloc(1, sizeof(*w));
 
@@ -38,6 +38,7 @@ static struct watch *watch_new(const struct nsbox_box *box, struct nsbox_error *
 	}
 	w->policy = &box->policy;
 	w->plan = &box->plan;
+	w->egress = egress_is_needed(&box->policy) ? &box->egress : NULL;
 	w->cgroup.fd = -1;
 	w->live = (struct live)LIVE_INIT;
 	pthread_mutex_init(&w->lock, NULL);
@@ -105,6 +106,7 @@ void run_drop(struct nsbox_box *box)
 	/* What the payload waits for would hold us up as well: a frozen file system, say. */
 	if (w && w->is_stuck)
 		protect_leave(take_ptr(box->plan.view.protect));
+	egress_end(&box->egress);
 	set_watch(box, NULL);
 	watch_free(w);
 	assembly_free(&box->plan); /* removes the placeholders of fs.protect */
@@ -133,6 +135,7 @@ static int launch_once(struct nsbox_box *box, struct watch *w, const struct stre
 		.own_pipes = (s->child_owned[0] ? 1U : 0) | (s->child_owned[1] ? 2U : 0) |
 			     (s->child_owned[2] ? 4U : 0),
 		.tty = a->tty, .deadline_ms = w->setup_ms,
+		.network = w->egress ? egress_hand_over : NULL, .network_arg = w->egress,
 	};
 
 	return launch(&w->live, &req, failed_op, err);
@@ -162,6 +165,9 @@ static bool step_down(struct nsbox_box *box, int failed_op, const struct nsbox_e
 		box->proc++;
 	else if (!box->no_listener && is_no_listener(&box->plan, failed_op, err))
 		box->no_listener = true;
+	else if (box->inlet == INLET_GATED &&
+		 assemble_lacks_rules(box->plan.plan, failed_op, err->os_errno))
+		box->inlet = INLET_BY_PORT;
 	else
 		return false;
 	return true;
@@ -187,8 +193,11 @@ static int build_and_launch(struct nsbox_box *box, struct watch *w, const struct
 	for (;;) {
 		struct nsbox_error own = NSBOX_ERROR_INIT;
 		int failed_op = -1;
-		const struct assemble_how how = { .proc = box->proc, .interps = &box->interps,
-						  .no_listener = box->no_listener };
+		const struct assemble_how how = {
+			.proc = box->proc, .interps = &box->interps, .inlet = box->inlet,
+			.no_listener = box->no_listener,
+			.pool = box->policy.net.publish.n ? EGRESS_POOL_SIZE : 0,
+		};
 		int r = assemble(&box->plan, &box->host, &box->policy, run, &how, err);
 
 		if (r < 0)
@@ -201,6 +210,11 @@ static int build_and_launch(struct nsbox_box *box, struct watch *w, const struct
 				return r;
 			}
 		}
+		/* It starts up while the box is set up. A new one for each attempt: the
+		 * last one has sockets of a box that is no more. */
+		r = w->egress ? egress_start(w->egress, &box->policy, &box->host.id, err) : 0;
+		if (r < 0)
+			return r;
 		r = launch_once(box, w, s, &failed_op, &own);
 		if (r < 0 && step_down(box, failed_op, &own)) {
 			assembly_free(&box->plan);
@@ -249,6 +263,8 @@ static int start_watching(struct nsbox_box *box, struct watch *w, const struct n
 
 	if (run->flags & NSBOX_RUN_TTY)
 		r = streams_open_pty(w, run, err);
+	if (r >= 0 && w->egress && egress_settle(w->egress, w->epoll) < 0)
+		r = err_sys(err, "watch nsbox-egress");
 	if (r < 0) {
 		live_kill(&w->live);
 		live_reap(&w->live, -1);
@@ -295,11 +311,13 @@ int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_e
 		end_start(box, NULL);
 		return NSBOX_E_NOMEM;
 	}
-	w->setup_ms = setup_deadline(box, run);
+	w->setup_ms = box->egress.setup_ms = setup_deadline(box, run);
 	r = w->epoll < 0 || w->timer < 0 ? NSBOX_E_SYSTEM
 					 : streams_open(&s, w, run, &box->policy, err);
 	if (r >= 0 && run->artifacts_dir)
 		r = prepare_artifacts(box, run->artifacts_dir, err);
+	if (r >= 0 && w->egress)
+		r = egress_publish(w->egress, &box->policy, err);
 	if (r >= 0)
 		r = build_and_launch(box, w, run, &s, err);
 	streams_close_child(&s);
@@ -415,7 +433,8 @@ static int result_of_run(struct nsbox_box *box, struct nsbox_result **out,
 	code = fill_common(r, box, err);
 	if (code >= 0)
 		code = verdict_fill(r, w, err);
-	if (code >= 0 && denials_fill(r, w) < 0)
+	if (code >= 0 && (denials_fill(r, w) < 0 ||
+			  egress_report(&box->egress, r, &box->policy) < 0))
 		code = err_nomem(err);
 	if (code >= 0)
 		code = fill_streams(r, w, err);
@@ -435,6 +454,8 @@ int run_collect(struct nsbox_box *box, struct nsbox_result **out, struct nsbox_e
 
 	if (box->failed_exec) {
 		r = fill_common(box->failed_exec, box, err);
+		if (r >= 0 && egress_report(&box->egress, box->failed_exec, &box->policy) < 0)
+			r = err_nomem(err);
 		if (r >= 0)
 			*out = take_ptr(box->failed_exec);
 	} else {

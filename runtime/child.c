@@ -5,8 +5,8 @@
  * lock for ever as far as the child can tell, and shares that thread's TLS, errno
  * included. So: raw system calls only. No libc at all, no stack protector (its
  * canary lives in TLS). tests/abi/child.allowed lists every symbol that child*.o may
- * reference, and `make lint` compares. child_mount.c and child_lock.c have most of the
- * operations; here are the descriptors and the walk.
+ * reference, and `make lint` compares. child_mount.c, child_lock.c and child_net.c have
+ * most of the operations; here are the descriptors and the walk.
  *
  * Must:    do exactly what the plan says, in its order, stopping at the first
  *          failure; report {stage, op, errno}.
@@ -35,8 +35,8 @@ typedef long (*runner)(struct child_args *a, const struct op *op);
 
 /* -------------------------------------------------------------- descriptors -- */
 
-static long send_fds(const struct child_args *a, const struct wire_msg *msg, const int *fds,
-		     size_t count)
+long child_send_fds(const struct child_args *a, const struct wire_msg *msg, const int *fds,
+		    size_t count)
 {
 	struct iovec iov = { (void *)msg, sizeof(*msg) };
 	union {
@@ -60,7 +60,7 @@ long child_send_fd(const struct child_args *a, int fd, int tag)
 	const struct wire_msg msg = { .magic = WIRE_MAGIC, .type = WIRE_FD,
 				      .stage = (uint16_t)a->stage, .op = -1, .value = tag };
 
-	return send_fds(a, &msg, &fd, 1);
+	return child_send_fds(a, &msg, &fd, 1);
 }
 
 long do_send_dir(struct child_args *a, const struct op *op)
@@ -95,7 +95,7 @@ long do_send_trees(struct child_args *a, const struct op *op)
 		fds[n++] = (int)fd;
 	}
 	if (n)
-		r = send_fds(a, &msg, fds, n);
+		r = child_send_fds(a, &msg, fds, n);
 	while (n)
 		close_fd(fds[--n]);
 	return r;
@@ -188,7 +188,8 @@ static const runner runners[OP_COUNT] = {
 	[OP_LANDLOCK_PATH] = do_landlock_path,			  [OP_SECCOMP] = do_seccomp,
 	[OP_SEND_DIR] = do_send_dir, [OP_SEND_TREES] = do_send_trees,
 	[OP_SEND_FILE] = do_send_file,
-	[OP_PTY] = do_pty,	     [OP_FDS] = do_fds,
+	[OP_PTY] = do_pty,	     [OP_FDS] = do_fds,		  [OP_NETLINK] = do_netlink,
+	[OP_INLET] = do_inlet,	     [OP_POOL] = do_pool,	  [OP_PORTS] = do_ports,
 };
 
 static void __attribute__((noreturn)) give_up(const struct child_args *a, long error)

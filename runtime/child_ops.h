@@ -42,9 +42,16 @@ long do_send_trees(struct child_args *a, const struct op *op);
 long do_send_file(struct child_args *a, const struct op *op);
 long do_pty(struct child_args *a, const struct op *op);
 long do_fds(struct child_args *a, const struct op *op);
+long do_netlink(struct child_args *a, const struct op *op);
+long do_inlet(struct child_args *a, const struct op *op);
+long do_pool(struct child_args *a, const struct op *op);
+long do_ports(struct child_args *a, const struct op *op);
 
-/* Pass a descriptor to the launcher. */
+/* Pass a descriptor to the launcher; or up to WIRE_FDS_MAX of them in one packet. */
+struct wire_msg;
 long child_send_fd(const struct child_args *a, int fd, int tag);
+long child_send_fds(const struct child_args *a, const struct wire_msg *msg, const int *fds,
+		    size_t count);
 
 /* Until init watches the handshake, the death of the launcher's thread is the child's:
  * it may be stuck in a mount while nobody is left to kill it. */

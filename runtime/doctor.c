@@ -39,6 +39,7 @@ enum check_id {
 	C_SYSCALLS, C_CLONE3, C_PIDFD, C_MEMFD, C_USERNS, C_MOUNTNS, C_PIDNS, C_NETNS, C_IPCNS,
 	C_UTSNS, C_CGROUPNS, C_TIMENS, C_MOUNT_API, C_PIVOT, C_PROC, C_OVERLAY, C_IDMAP,
 	C_SECCOMP, C_LANDLOCK, C_KEYRING, C_CGROUP, C_CGROUP_KILL, C_SAMPLING, C_SCHED_CORE,
+	C_EGRESS, C_RULES,
 	C_PROBES,
 	C_MEMORY = C_PROBES, C_PIDS, C_CPU, C_COUNT
 };
@@ -109,6 +110,11 @@ static const struct check checks[C_COUNT] = {
 		"unavailable: programs on the other threads of a core may time the box, and be timed by it",
 		"a kernel with CONFIG_SCHED_CORE on a processor with SMT; this version does not use it yet",
 		{ probe_sched_core, false, 0 }, EXTRA, CAUSE_OWN, false },
+	[C_EGRESS] = { "egress", "networks that let out what the policy names (--net filtered, open), by nsbox-egress",
+		"a box has no network", "install nsbox-egress beside nsbox (make install does), writable by its owner alone", { probe_egress, false, 0 }, EXTRA, CAUSE_OWN, false },
+	[C_RULES] = { "network_rules", "every connection of a box is judged before it is answered, and UDP is passed on (nf_tables, tproxy)",
+		"TCP to ports that the rules name, no UDP but lookups; a refusal is an accepted connection that is reset",
+		"modprobe nft_tproxy (as root), or a kernel with CONFIG_NFT_TPROXY", { probe_rules, true, CLONE_NEWNET }, EXTRA, CAUSE_OWN, false },
 	[C_MEMORY] = { "memory_limit", "limits.memory", "limits.memory is refused", NULL, { NULL, false, 0 }, WANTED, CAUSE_CGROUP, false },
 	[C_PIDS] = { "pids_limit", "limits.pids", "limits.pids is refused", NULL, { NULL, false, 0 }, WANTED, CAUSE_CGROUP, false },
 	[C_CPU] = { "cpu_limit", "limits.cpus and limits.cpu_time", "limits.cpus is refused", NULL, { NULL, false, 0 }, WANTED, CAUSE_CGROUP, false },

@@ -5,6 +5,7 @@
  *   doctor.c        the table of checks, the verdict, text and JSON   (caller)
  *   doctor_run.c    one probe in a child, with a time limit           (caller, child)
  *   doctor_probe.c  the probes                                        (child)
+ *   doctor_net.c    those of a box with a network                     (child)
  */
 #ifndef RUNTIME_DOCTOR_H
 #define RUNTIME_DOCTOR_H
@@ -49,6 +50,8 @@
 	X(INTO_CGROUP, "start a child in the cgroup") \
 	X(CGROUP_KILL, "kill through cgroup.kill") \
 	X(SAMPLE, "read a process's memory in /proc") \
+	X(EGRESS, "find nsbox-egress beside nsbox") \
+	X(RULES, "load the rules of nf_tables into a new network namespace") \
 	X(NO_EFFECT, "see the effect")
 
 enum probe_step {
@@ -87,6 +90,7 @@ int probe_clone_mapped(struct probe_report *r, int namespaces);
 probe_call probe_userns, probe_mountns, probe_pidns, probe_netns, probe_ipcns, probe_utsns,
 	probe_cgroupns, probe_timens, probe_mount_api, probe_pivot, probe_proc, probe_overlay,
 	probe_seccomp, probe_landlock, probe_pidfd, probe_clone3, probe_sched_core, probe_syscalls, probe_memfd,
-	probe_keyring, probe_idmap, probe_cgroup, probe_cgroup_kill, probe_sampling;
+	probe_keyring, probe_idmap, probe_cgroup, probe_cgroup_kill, probe_sampling,
+	probe_egress, probe_rules;
 
 #endif

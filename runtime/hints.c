@@ -112,6 +112,15 @@ static const struct op_hint {
 	{ OP_SECCOMP, EINVAL, NSBOX_E_UNSUPPORTED, "the kernel has no seccomp filters" },
 	{ OP_LANDLOCK, 0, NSBOX_E_UNSUPPORTED, "see nsbox doctor, row landlock" },
 	{ OP_IDS, EINVAL, NSBOX_E_UNSUPPORTED, "the id map was not written" },
+	{ OP_NETLINK, EPERM, NSBOX_E_UNSUPPORTED,
+	  "an outer container or security module forbids to set up the box's own network: see nsbox doctor" },
+	{ OP_NETLINK, 0, NSBOX_E_UNSUPPORTED,
+	  "the kernel lacks a part of nf_tables (nft_tproxy): see nsbox doctor, row nftables" },
+	{ OP_INLET, EPERM, NSBOX_E_UNSUPPORTED,
+	  "an outer container or security module forbids packet, raw or transparent sockets" },
+	{ OP_INLET, EAFNOSUPPORT, NSBOX_E_UNSUPPORTED,
+	  "the kernel has no packet sockets (CONFIG_PACKET; as root: modprobe af_packet)" },
+	{ OP_PORTS, EADDRINUSE, NSBOX_E_POLICY, "a port is named twice, or is 53, which the box's resolver has" },
 };
 
 static void op_subject(struct buf *out, const struct plan *plan, const struct op *op)

@@ -287,6 +287,52 @@ static size_t keep_one(struct live *l, const struct packet *p)
 	return 1;
 }
 
+/* How many packets the plan's operations on the network will send. */
+static unsigned network_packets(const struct plan *plan)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < plan->op_count; i++) {
+		const struct op *op = &plan_ops(plan)[i];
+
+		if (op->kind == OP_INLET)
+			n++;
+		else if (op->kind == OP_POOL)
+			n += (op->n + WIRE_FDS_MAX - 1) / WIRE_FDS_MAX;
+		else if (op->kind == OP_PORTS)
+			n += (op->blob_len / sizeof(uint16_t) + WIRE_FDS_MAX - 1) / WIRE_FDS_MAX;
+	}
+	return (unsigned)n;
+}
+
+static bool is_network(const struct packet *p)
+{
+	return p->head.value == WIRE_TAG_INLET || p->head.value == WIRE_TAG_PORTS ||
+	       p->head.value == WIRE_TAG_POOL;
+}
+
+/* Fewer descriptors than the bits say: the caller is out of them (recvmsg drops the rest
+ * without an error). A box with half a network is none. */
+static int hand_on(const struct launch_request *r, const struct packet *p,
+		   struct nsbox_error *err)
+{
+	unsigned bits = (unsigned)p->head.op;
+	int code;
+
+	if (!p->fd_count || (size_t)__builtin_popcount(bits) != p->fd_count) {
+		err_hint(err, "raise the limit on open files (ulimit -n)");
+		code = err_set(err, NSBOX_E_SETUP, "the box's sockets did not all arrive");
+	} else {
+		code = r->network(r->network_arg, (unsigned)p->head.value, bits, p->fds,
+				  p->fd_count, err);
+	}
+	for (size_t i = 0; i < p->fd_count; i++)
+		close(p->fds[i]);
+	if (code < 0)
+		err_stage(err, stage_name(STAGE_network));
+	return code < 0 ? code : 0;
+}
+
 static void keep_fds(struct live *l, const struct packet *p)
 {
 	size_t kept = p->head.value == WIRE_TAG_TREES ? keep_trees(l, p) : keep_one(l, p);
@@ -303,10 +349,27 @@ static int setup_failed(const struct launch_request *r, const struct packet *p, 
 	return hints_setup(err, r->plan, p->head.op, p->head.value);
 }
 
+/* A descriptor of the child's. The last packet of the network lets the payload start. */
+static int take_packet(const struct launch_request *r, struct live *l, const struct packet *p,
+		       unsigned *pending, struct nsbox_error *err)
+{
+	int code;
+
+	if (!is_network(p) || !*pending) {
+		keep_fds(l, p);
+		return 0;
+	}
+	code = hand_on(r, p, err);
+	if (code < 0 || --*pending)
+		return code;
+	code = r->network(r->network_arg, 0, 0, NULL, 0, err);
+	return code < 0 ? code : send_start(l->sock, r, err);
+}
+
 /* Until RUNNING (0) or the failed exec of the payload (1); all else is a descriptor or
- * the end. */
-static int await_running(const struct launch_request *r, struct live *l, int *failed_op,
-			 struct nsbox_error *err)
+ * the end. @pending packets of the network come before init is told to start. */
+static int await_running(const struct launch_request *r, struct live *l, unsigned pending,
+			 int *failed_op, struct nsbox_error *err)
 {
 	for (;;) {
 		struct packet p;
@@ -316,7 +379,9 @@ static int await_running(const struct launch_request *r, struct live *l, int *fa
 			return code;
 		switch (p.head.type) {
 		case WIRE_FD:
-			keep_fds(l, &p);
+			code = take_packet(r, l, &p, &pending, err);
+			if (code < 0)
+				return code;
 			continue;
 		case WIRE_RUNNING:
 			if (p.head.stage == STAGE_exec)
@@ -374,16 +439,17 @@ static int parent_stages(struct attempt *t, struct nsbox_error *err)
 
 static int run_stages(struct attempt *t, struct nsbox_error *err)
 {
+	unsigned pending = network_packets(t->r->plan);
 	int code = parent_stages(t, err);
 
 	close(t->child_sock); /* so that the child's death is EOF here */
 	if (code >= 0)
 		code = send_go(t->live.sock, err);
-	if (code >= 0)
+	if (code >= 0 && !pending)
 		code = send_start(t->live.sock, t->r, err);
 	fault_watch(&t->args);
 	if (code >= 0)
-		code = await_running(t->r, &t->live, &t->failed_op, err);
+		code = await_running(t->r, &t->live, pending, &t->failed_op, err);
 	fault_parent(STAGE_init);
 	fault_parent(STAGE_exec);
 	if (code < 0)
@@ -441,6 +507,8 @@ int launch(struct live *out, const struct launch_request *r, int *failed_op,
 	int pair[2], code;
 	char *stack;
 
+	if (!r->network && network_packets(r->plan))
+		return err_set(err, NSBOX_E_USAGE, "the box has a network and nobody who serves it");
 	fault_arm(&t.args);
 	fault_parent(STAGE_prepare);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)

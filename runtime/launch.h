@@ -24,6 +24,15 @@ struct launch_request {
 	unsigned own_pipes;		/* 1 << 0..2: that end is a pipe of ours */
 	bool tty;
 	int deadline_ms;		/* for the set-up alone */
+	/*
+	 * For each packet of the box's network: tag WIRE_TAG_INLET, _PORTS or _POOL, `bits` as
+	 * the wire has them. The descriptors stay the launch's. Then tag 0: that was the last
+	 * one. The payload is not started before all of these calls returned 0. Must be there
+	 * when the plan has any.
+	 */
+	int (*network)(void *arg, unsigned tag, unsigned bits, const int *fds, size_t n,
+		       struct nsbox_error *err);
+	void *network_arg;
 };
 
 struct live { /* a box that runs */

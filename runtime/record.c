@@ -194,8 +194,8 @@ static char *copy_of(const char *s, bool *failed)
 	return copy;
 }
 
-int result_add_denial(struct nsbox_result *r, const char *layer, const char *what,
-		      const char *rule, const char *allow)
+int result_add_denial_times(struct nsbox_result *r, const char *layer,
+			    const char *const texts[3], uint64_t count)
 {
 	struct denial d, *v;
 	bool failed = false;
@@ -205,9 +205,10 @@ int result_add_denial(struct nsbox_result *r, const char *layer, const char *wha
 		return NSBOX_E_NOMEM;
 	r->denials = v;
 	d.layer = copy_of(layer, &failed);
-	d.what = copy_of(what, &failed);
-	d.rule = copy_of(rule, &failed);
-	d.allow = copy_of(allow, &failed);
+	d.what = copy_of(texts[0], &failed);
+	d.rule = copy_of(texts[1], &failed);
+	d.allow = copy_of(texts[2], &failed);
+	d.count = count;
 	if (failed) {
 		denial_free(&d);
 		return NSBOX_E_NOMEM;
@@ -217,6 +218,22 @@ int result_add_denial(struct nsbox_result *r, const char *layer, const char *wha
 	return 0;
 }
 
+int result_add_denial(struct nsbox_result *r, const char *layer, const char *what,
+		      const char *rule, const char *allow)
+{
+	return result_add_denial_times(r, layer, (const char *const[]){ what, rule, allow }, 0);
+}
+
+void network_use_forget(struct network_use *u)
+{
+	for (size_t i = 0; i < u->host_count; i++)
+		free(u->hosts[i].name);
+	free(take_ptr(u->hosts));
+	u->host_count = 0;
+	u->is_known = false;
+	memset(&u->totals, 0, sizeof(u->totals));
+}
+
 void nsbox_result_free(struct nsbox_result *r)
 {
 	if (!r)
@@ -224,6 +241,7 @@ void nsbox_result_free(struct nsbox_result *r)
 	for (size_t i = 0; i < r->denial_count; i++)
 		denial_free(&r->denials[i]);
 	free(r->denials);
+	network_use_forget(&r->network);
 	artifacts_free(&r->artifacts);
 	free(r->tier);
 	free(r->reason);

@@ -9,6 +9,7 @@
 #include "nsbox.h"
 #include "rootfs/artifacts.h"
 #include "runtime/accounts.h"
+#include "runtime/egress_wire.h"
 
 #include <stdbool.h>
 
@@ -57,6 +58,20 @@ struct in_force {
 
 struct denial {
 	char *layer, *what, *rule, *allow; /* allow: the flag that would permit it */
+	uint64_t count;		/* how often; 0: nobody counted */
+};
+
+struct network_host {
+	char *name;		/* or an address */
+	struct egress_host_report use;
+};
+struct network_use {		/* what the box's network did */
+	const char *mode;	/* net.mode; NULL: nobody served this box, all of it is null */
+	const char *path;	/* "inlet", "ports"; NULL: the box was never connected */
+	bool is_known;		/* totals and hosts hold; else they are null */
+	struct egress_totals totals;
+	struct network_host *hosts;
+	size_t host_count;
 };
 
 /*
@@ -91,6 +106,7 @@ struct nsbox_result {
 	struct in_force limits;
 	struct denial *denials;
 	size_t denial_count;
+	struct network_use network;
 	char *working_directory;
 	struct strlist notes;		/* what the caller should know, one sentence each */
 	uint64_t setup_us;
@@ -101,5 +117,11 @@ struct nsbox_result {
 /* Strings are copied; any but layer and what may be NULL. 0 or NSBOX_E_NOMEM. */
 int result_add_denial(struct nsbox_result *r, const char *layer,
 		      const char *what, const char *rule, const char *allow);
+/* The same with how often it happened. @texts: what, rule, allow. */
+int result_add_denial_times(struct nsbox_result *r, const char *layer,
+			    const char *const texts[3], uint64_t count);
+
+/* Mode and path stay: the numbers turned out to be none. */
+void network_use_forget(struct network_use *u);
 
 #endif

@@ -202,9 +202,71 @@ static void put_denials(struct json *j, const struct nsbox_result *r)
 		json_kstr(j, "what", d->what);
 		json_kstr(j, "rule", d->rule);
 		json_kstr(j, "allow", d->allow);
+		put_count(j, "count", d->count, d->count != 0);
 		json_end(j, '}');
 	}
 	json_end(j, ']');
+}
+
+static void put_hosts(struct json *j, const struct network_use *u)
+{
+	json_key(j, "hosts");
+	if (!u->is_known) {
+		json_null(j);
+		return;
+	}
+	json_array(j);
+	for (size_t i = 0; i < u->host_count; i++) {
+		const struct network_host *h = &u->hosts[i];
+
+		json_object(j);
+		json_kstr(j, "name", h->name);
+		json_kuint(j, "connections", h->use.connections);
+		json_kuint(j, "failed", h->use.failed);
+		json_kuint(j, "bytes_sent", h->use.bytes_out);
+		json_kuint(j, "bytes_received", h->use.bytes_in);
+		json_end(j, '}');
+	}
+	json_end(j, ']');
+}
+
+static void put_capped(struct json *j, const struct network_use *u)
+{
+	static const char *const names[] = { "connections", "names", "bytes", "host_bytes" };
+
+	json_key(j, "capped");
+	if (!u->is_known) {
+		json_null(j);
+		return;
+	}
+	json_array(j);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (u->totals.cap & 1u << i)
+			json_str(j, names[i]);
+	json_end(j, ']');
+}
+
+static void put_network(struct json *j, const struct network_use *u)
+{
+	const struct egress_totals *t = &u->totals;
+
+	json_key(j, "network");
+	if (!u->mode) {
+		json_null(j);
+		return;
+	}
+	json_object(j);
+	json_kstr(j, "mode", u->mode);
+	json_kstr(j, "path", u->path);
+	put_count(j, "connections", t->connections, u->is_known);
+	put_count(j, "failed", t->failed, u->is_known);
+	put_count(j, "denied", t->denied, u->is_known);
+	put_count(j, "lookups", t->lookups, u->is_known);
+	put_count(j, "bytes_sent", t->bytes_out, u->is_known);
+	put_count(j, "bytes_received", t->bytes_in, u->is_known);
+	put_hosts(j, u);
+	put_capped(j, u);
+	json_end(j, '}');
 }
 
 static void put_head(struct json *j, const struct nsbox_result *r)
@@ -239,6 +301,7 @@ static void put_record(struct json *j, const struct nsbox_result *r)
 	put_enforced(j, r);
 	put_limits(j, &r->limits);
 	put_denials(j, r);
+	put_network(j, &r->network);
 	json_kstr(j, "working_directory", r->working_directory);
 	json_key(j, "notes");
 	json_array(j);

@@ -14,7 +14,7 @@
 	X(clone,    PARENT, "the child exists in new namespaces and has every capability in its own user namespace only") \
 	X(idmap,    PARENT, "one uid and one gid are mapped, never those of the host's root; setgroups is denied") \
 	X(cgroup,   PARENT, "every limit that a cgroup enforces is written and read back; the child is inside") \
-	X(network,  CHILD,  "the network namespace has lo and nothing else") \
+	X(network,  CHILD,  "the network namespace has lo and nothing else; with a network, its rules are in force and its sockets passed out") \
 	X(ids,      CHILD,  "the child runs as the box's user, in a session and keyring of its own") \
 	X(mounts,   CHILD,  "only the planned tree is visible; the old root is gone") \
 	X(limits,   CHILD,  "resource limits, umask and descriptors are set") \

@@ -516,6 +516,8 @@ static void dispatch(struct watch *w, const struct epoll_event *ev)
 		reap(w);
 	else if (ev->data.ptr == &w->live.listener)
 		hear_filter(w, ev->events);
+	else if (w->egress && ev->data.ptr == &w->egress->process)
+		egress_ended(w->egress, w->epoll);
 	else
 		pump_step(ev->data.ptr);
 }

@@ -11,6 +11,7 @@
 #include "runtime/assemble.h"
 #include "runtime/capture.h"
 #include "runtime/cgroup.h"
+#include "runtime/egress.h"
 #include "runtime/launch.h"
 #include "runtime/pump.h"
 #include "runtime/sample.h"
@@ -45,6 +46,7 @@ struct watch {
 	struct live live;
 	struct cgroup cgroup;
 	struct trees trees;
+	struct egress_link *egress; /* of this run; NULL: the box has no network */
 	struct capture out, err;
 	struct pump pumps[3];	/* in, out, err; with a pty: in, out */
 	bool pump_used[3];

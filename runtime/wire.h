@@ -6,13 +6,16 @@
  * on": a dead peer must not look like a finished one.
  *
  *   launcher -> child   GO      the parent's stages are done; `stage` is the last
- *   launcher -> init    START   flags, then the payload's own BPF program (or none)
+ *   launcher -> init    START   flags, then the payload's own BPF program (or none); with
+ *                               a network, once the launcher has handed all of it on
  *   launcher -> init    SIGNAL  value: forward it to the payload's process group
  *   launcher -> init    PAUSE   value 1: stop all processes of the box, 0: continue
  *   child -> launcher   FAIL    stage, op, value = errno
  *   child -> launcher   FD      value: tag; the descriptor is in SCM_RIGHTS; with
  *                               WIRE_TAG_TREES there are several, and op has a bit for
- *                               each of the plan's trees that is among them
+ *                               each of the plan's trees that is among them; with
+ *                               WIRE_TAG_INLET one for each of enum inlet_fd. PORTS and
+ *                               POOL come in packets of up to WIRE_FDS_MAX
  *   init -> launcher    FAIL    stage exec, value = errno of execve
  *   init -> launcher    RUNNING stage exec: the payload's execve succeeded
  *   init -> launcher    EXIT    the payload's wait status and what it used
@@ -59,7 +62,7 @@ struct wire_exit {
 enum { BOX_FD_SOCK = 3, BOX_FD_INIT = 4 };
 /* Tags of WIRE_FD. */
 enum { WIRE_TAG_WORK = 1, WIRE_TAG_PTY = 2, WIRE_TAG_SEGMENTS = 3, WIRE_TAG_TREES = 4,
-       WIRE_TAG_LISTENER = 5 };
+       WIRE_TAG_LISTENER = 5, WIRE_TAG_INLET = 6, WIRE_TAG_PORTS = 7, WIRE_TAG_POOL = 8 };
 enum { WIRE_FDS_MAX = 16 };	/* descriptors of one packet */
 /* The largest packet: START with a full BPF program (4096 instructions). */
 enum { WIRE_MAX = 40960 };

@@ -11,6 +11,7 @@ install: all ## install below DESTDIR/PREFIX
 		$(I)/share/doc/nsbox $(I)/share/bash-completion/completions
 	install -m 755 $(B)/bin/nsbox $(I)/bin/nsbox
 	install -m 755 $(B)/bin/nsbox-policyc $(I)/libexec/nsbox/nsbox-policyc
+	$(if $(wildcard runtime/egress/main.c),install -m 755 $(B)/bin/nsbox-egress $(I)/libexec/nsbox/nsbox-egress)
 	$(if $(HAS_SD_BUS),install -m 755 $(B)/bin/nsbox-scope $(I)/libexec/nsbox/nsbox-scope)
 	install -m 644 runtime/include/nsbox.h $(I)/include/nsbox.h
 	install -m 644 $(B)/lib/libnsbox.a $(L)/libnsbox.a

@@ -9,7 +9,7 @@
 
 #include "policy/egress.h"
 
-enum { HTTP_HEAD_MAX = 32768 };
+enum { HTTP_HEAD_MAX = 32768 };	/* of a request's head, of the trailers of a body */
 
 enum http_state {
 	HTTP_HEAD,	/* inside a request's head: nothing of it may pass yet */
@@ -20,18 +20,25 @@ enum http_state {
 };
 struct http {
 	enum http_state state;
-	char host[EGRESS_NAME_MAX + 1];	/* of the latest request; canonical */
+	/* Of the latest request; canonical, or the text of an address. "": none. Set as well
+	 * when that host was refused. */
+	char host[EGRESS_NAME_MAX + 1];
+	uint16_t port;		/* beside it; 0: none is written, which is 80 */
 	const char *why;	/* HTTP_REFUSED: a sentence */
 	/* the rest is http.c's own */
-	uint8_t *head;		/* of the request, until it is complete */
-	size_t head_len;
+	uint8_t *head;		/* of the request, or trailers, until they are complete */
+	size_t head_len, head_cap;
 	uint64_t body_left;
 	int chunk;		/* state of a chunked body */
 	unsigned requests;
+	bool wants_upgrade;
 	int answer;		/* state of reading the server's status line */
+	unsigned answer_len;	/* of its line so far */
+	char answer_line[16];	/* and how that begins */
 };
 struct http_rule {
-	/* May a request go to this host (canonical) and port? NULL name: no Host header. */
+	/* May a request go to this host (canonical, or an address's text) and port (0: none
+	 * is written)? NULL name: no Host header, in HTTP/1.0. */
 	bool (*may)(void *arg, const char *host, uint16_t port);
 	void *arg;
 };
@@ -44,7 +51,9 @@ void http_free(struct http *h);
  */
 long http_client(struct http *h, const struct http_rule *rule, const uint8_t *data, size_t len,
 		 struct buf *out);
-/* Bytes from the server, only looked at: ends HTTP_WAIT. */
+/* Bytes from the server, all of them in order, only looked at: ends HTTP_WAIT. */
 void http_server(struct http *h, const uint8_t *data, size_t len);
+/* Must the server's next bytes still be shown to http_server()? Once not, never again. */
+bool http_wants_server(const struct http *h);
 
 #endif

@@ -40,7 +40,8 @@
  *     is a child of the process: it brings a SIGCHLD, which may be ignored, and
  *     a wait of yours for any child may meet it, which does no harm.
  *   - Distinct objects may be used from distinct threads at once. One box is
- *     used by one thread at a time, but nsbox_box_kill() is safe from any.
+ *     used by one thread at a time, but nsbox_box_kill() and nsbox_box_network() are
+ *     safe from any.
  *     A policy may be read by many threads; nobody may change it meanwhile.
  *     The thread that started a run may end before it.
  *   - A box belongs to the process that opened it. A copy made by fork(2) must not
@@ -306,6 +307,21 @@ nsbox_box_explain(struct nsbox_box *box, const struct nsbox_run *run,
  * has nothing to kill. The run still has to be collected: NSBOX_SIGNALED, "killed: ...".
  */
 NSBOX_API void nsbox_box_kill(struct nsbox_box *box);
+
+/*
+ * Replace the network rules of a run in flight: net.mode, allow_out, deny_out,
+ * allow_private, precedence, connections, names, bytes and host_bytes of @policy, all at
+ * once; the rest of it is not looked at, and the next run has the box's own policy again.
+ * Returns when the new rules hold; what they no longer allow is closed by then.
+ * Safe from any thread while the box is not being closed.
+ *
+ * NSBOX_E_USAGE: net.mode of the box or of @policy is disabled. NSBOX_E_BUSY: nothing
+ * runs. NSBOX_E_POLICY: the old rules go on. NSBOX_E_SETUP: the rules were not taken,
+ * and the run has no network any more.
+ */
+NSBOX_API NSBOX_MUST_CHECK int
+nsbox_box_network(struct nsbox_box *box, const struct nsbox_policy *policy,
+		  struct nsbox_error *err);
 
 /* Kill, remove every trace on the host but the entry in the list of boxes, and free. */
 NSBOX_API void nsbox_box_close(struct nsbox_box *box);

@@ -17,6 +17,8 @@ EXPECTED = """bin/nsbox libexec/nsbox/nsbox-policyc include/nsbox.h lib/libnsbox
     lib/libnsbox.so.0 lib/pkgconfig/nsbox.pc share/man/man1/nsbox.1 share/man/man5/nsbox.5
     share/man/man3/libnsbox.3 share/bash-completion/completions/nsbox share/doc/nsbox/LICENSE
     share/doc/nsbox/README.md""".split()
+if os.path.exists("build/bin/nsbox-egress"):
+    EXPECTED.append("libexec/nsbox/nsbox-egress")
 if os.path.exists("build/bin/nsbox-scope"):     # built where libsystemd's header is
     EXPECTED.append("libexec/nsbox/nsbox-scope")
 

@@ -79,6 +79,8 @@ static void a_null_box_argument_is_a_usage_error(void **state)
 	REFUSED(nsbox_box_wait(NULL, 0, fresh()));
 	REFUSED(nsbox_box_signal(NULL, SIGTERM, fresh()));
 	REFUSED(nsbox_box_resize(NULL, 1, 1, fresh()));
+	REFUSED(nsbox_box_network(NULL, NULL, fresh()));
+	REFUSED(nsbox_box_network(box, NULL, fresh()));
 	REFUSED(nsbox_box_explain(NULL, &run, "plan", &text, fresh()));
 	REFUSED(nsbox_box_explain(box, NULL, "plan", &text, fresh()));
 	REFUSED(nsbox_box_explain(box, &run, NULL, &text, fresh()));

@@ -263,7 +263,7 @@ static void validate(const char *name, json_t *schema, json_t *v)
 	    (only && !json_equal(only, v)))
 		fail_msg("%s has a value that the schema forbids", name);
 	json_array_foreach(json_object_get(schema, "required"), i, part)
-		if (!json_object_get(v, json_string_value(part)))
+		if (json_is_object(v) && !json_object_get(v, json_string_value(part)))
 			fail_msg("%s has no %s", name, json_string_value(part));
 	json_object_foreach(v, key, part)
 		if (properties)

@@ -71,7 +71,7 @@ static void check_form(const struct answer *a)
 			    "nsbox.doctor/1");
 	assert_string_equal(json_string_value(json_object_get(a->root, "status")),
 			    words[a->status]);
-	assert_int_equal(json_array_size(json_object_get(a->root, "checks")), 27);
+	assert_int_equal(json_array_size(json_object_get(a->root, "checks")), 29);
 	json_array_foreach(json_object_get(a->root, "checks"), i, v) {
 		const char *ok = json_string_value(json_object_get(v, "ok"));
 

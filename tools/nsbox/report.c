@@ -137,15 +137,19 @@ static void say_truncation(const char *json, const char *stream)
 static void say_denials(const char *json)
 {
 	const char *list = record_field(json, "denials"), *item;
-	char layer[32], what[256], allow[256];
+	uint64_t count = 0;
+	char layer[32], what[256], allow[256], times[48];
 	size_t i;
 
 	for (i = 0; (item = record_item(list, i)) && i < DENIALS_TOLD; i++) {
 		record_text(record_field(item, "layer"), layer, sizeof(layer));
 		record_text(record_field(item, "what"), what, sizeof(what));
 		record_text(record_field(item, "allow"), allow, sizeof(allow));
-		say("denied by %s: %s%s%s", layer, what, allow[0] ? "; allow it with " : "",
-		    allow);
+		times[0] = '\0';
+		if (record_uint(record_field(item, "count"), &count) && count > 1)
+			snprintf(times, sizeof(times), " (%" PRIu64 " times)", count);
+		say("denied by %s: %s%s%s%s", layer, what, times,
+		    allow[0] ? "; allow it with " : "", allow);
 	}
 	if (item)
 		say("more was denied: the record (--json or --status-fd) has all of it");

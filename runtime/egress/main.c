@@ -1,0 +1,267 @@
+/*
+ * main.c - nsbox-egress, the supervisor of one box's network
+ *
+ * Started by the launcher with a SOCK_SEQPACKET socket as descriptor 0, without environment.
+ * Serves the sockets of the box that the launcher passes on (runtime/egress_wire.h), from
+ * the launcher's own network namespace.
+ *
+ * Must:    give up every privilege before it serves; end when the control socket ends. With
+ *          it the box has no network: nobody else serves its sockets.
+ * Mustn't: go on after a message that it does not understand.
+ */
+#include "runtime/egress/config.h"
+#include "runtime/egress/gate.h"
+#include "runtime/egress/lockdown.h"
+#include "runtime/egress/publish.h"
+#include "runtime/egress/udp.h"
+
+#include "base/cleanup.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+enum { CONTROL = 0, FDS_MAX = 16, BOX_NAMES_MAX = 65000 };
+
+struct supervisor {
+	struct egress e;
+	struct stub stub;
+	struct gate *gate;
+	struct publish *publish;
+	struct udp_relay udp;
+	struct source control;
+	bool serves;		/* the inlet, or listeners, are here: READY was said */
+	int code;		/* of the exit */
+};
+
+struct packet {
+	struct egress_msg head;
+	int fds[FDS_MAX];
+	unsigned fd_count;
+};
+
+/* --- speaking ------------------------------------------------------------------------------- */
+
+static int say(uint16_t type, const char *text)
+{
+	struct {
+		struct egress_msg head;
+		char text[256];
+	} m = { .head = { .magic = EGRESS_MAGIC, .type = type } };
+
+	m.head.size = (uint32_t)snprintf(m.text, sizeof(m.text), "%s", text) + 1;
+	if (!text[0])
+		m.head.size = 0;
+	if (m.head.size > sizeof(m.text))
+		m.head.size = sizeof(m.text);
+	return send(CONTROL, &m, sizeof(m.head) + m.head.size, MSG_NOSIGNAL) < 0 ? -1 : 0;
+}
+
+static void give_up(struct supervisor *s, const char *why)
+{
+	say(EGRESS_FAIL, why);
+	s->code = 1;
+	s->e.loop.stop = true;
+}
+
+static void say_ready(struct supervisor *s)
+{
+	s->serves = true;
+	if (say(EGRESS_READY, "") < 0)
+		s->e.loop.stop = true;
+}
+
+/* --- hearing --------------------------------------------------------------------------------- */
+
+static void take_fds(struct packet *p, struct msghdr *msg)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		p->fd_count = (unsigned)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+		memcpy(p->fds, CMSG_DATA(c), p->fd_count * sizeof(int));
+	}
+}
+
+/* One packet with a head of ours. -1: the launcher is gone, or speaks another language. */
+static int hear(struct packet *p)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(FDS_MAX * sizeof(int))];
+	} control;
+	struct iovec iov = { &p->head, sizeof(p->head) };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+			      .msg_controllen = sizeof(control.room) };
+	ssize_t n;
+
+	p->fd_count = 0;
+	n = recvmsg(CONTROL, &msg, MSG_CMSG_CLOEXEC);
+	take_fds(p, &msg);
+	return n == (ssize_t)sizeof(p->head) && p->head.magic == EGRESS_MAGIC &&
+			       !(msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) ? 0 : -1;
+}
+
+static const struct egress_config *take_config(struct packet *p)
+{
+	const struct egress_config *c = p->fd_count == 1 ? config_map(p->fds[0]) : NULL;
+
+	for (unsigned i = 0; i < p->fd_count; i++)
+		close(p->fds[i]);
+	return c;
+}
+
+static const char *new_config(struct supervisor *s, struct packet *p)
+{
+	const struct egress_config *old = s->e.config, *c = take_config(p);
+
+	if (!c)
+		return "the new configuration is not well-formed";
+	s->e.config = c;
+	s->e.rules = s->stub.rules = config_rules(c);
+	s->e.ledger.config = c;
+	s->e.ledger.rules = s->e.rules;
+	resolver_configure(s->e.resolver, c);
+	conn_rejudge_all(&s->e);
+	udp_rules_changed(&s->udp, s->e.rules);
+	config_unmap(old);
+	say_ready(s);
+	return NULL;
+}
+
+static const char *serve_inlet(struct supervisor *s, const int fds[INLET_FD_COUNT])
+{
+	s->stub.has_v6 = fds[INLET_TCP6] >= 0;
+	s->gate = gate_new(&s->e, &s->stub, fds);
+	if (!s->gate || stub_serve_udp(&s->stub, fds[INLET_DNS_UDP]) < 0 ||
+	    stub_serve_tcp(&s->stub, fds[INLET_DNS_TCP]) < 0 ||
+	    udp_start(&s->udp, &s->e, &s->stub, fds) < 0)
+		return "cannot serve the box's sockets";
+	say_ready(s);
+	return NULL;
+}
+
+/* The descriptors of the packet, in the order of the set bits. */
+static const char *take_inlet(struct supervisor *s, struct packet *p)
+{
+	const unsigned needed = 1 << INLET_GATE | 1 << INLET_TCP4 | 1 << INLET_UDP4 |
+				1 << INLET_DNS_UDP | 1 << INLET_DNS_TCP | 1 << INLET_RAW4;
+	int fds[INLET_FD_COUNT];
+	unsigned n = 0;
+
+	for (int i = 0; i < INLET_FD_COUNT; i++) {
+		bool is_there = p->head.bits & 1u << i && n < p->fd_count;
+
+		fds[i] = is_there ? p->fds[n++] : -1;
+	}
+	if (s->serves || n != p->fd_count || (p->head.bits & needed) != needed)
+		return "the inlet is not complete";
+	return serve_inlet(s, fds);
+}
+
+static const char *take_ports(struct supervisor *s, struct packet *p)
+{
+	for (unsigned i = 0; i < p->fd_count; i++)
+		if (ports_listen(&s->e, &s->stub, p->fds[i]) < 0)
+			return "cannot serve the box's listeners";
+	return NULL;
+}
+
+static const char *take_published(struct supervisor *s, struct packet *p)
+{
+	if (!s->publish)
+		s->publish = publish_new(&s->e);
+	if (!s->publish || p->fd_count != 1 ||
+	    publish_port(s->publish, p->fds[0], p->head.bits) < 0)
+		return "cannot serve a published port";
+	return NULL;
+}
+
+static const char *take_pool(struct supervisor *s, struct packet *p)
+{
+	for (unsigned i = 0; i < p->fd_count; i++)
+		if (!s->publish || publish_socket(s->publish, p->fds[i]) < 0)
+			return "cannot use the box's sockets for published ports";
+	return NULL;
+}
+
+static const char *report(struct supervisor *s, struct packet *p)
+{
+	(void)p;
+	ledger_report(&s->e.ledger, CONTROL);
+	s->e.loop.stop = true;
+	return NULL;
+}
+
+static const struct {
+	enum egress_type type;
+	const char *(*handle)(struct supervisor *s, struct packet *p);
+} handlers[] = {
+	{ EGRESS_CONFIG, new_config },	 { EGRESS_INLET, take_inlet },
+	{ EGRESS_PORTS, take_ports },	 { EGRESS_PUBLISH, take_published },
+	{ EGRESS_POOL, take_pool },	 { EGRESS_REPORT, report },
+};
+
+static void control_ready(struct source *source, uint32_t events)
+{
+	struct supervisor *s = PART_OF(source, struct supervisor, control);
+	const char *failed = "a message that is not understood";
+	struct packet p;
+
+	(void)events;
+	if (hear(&p) < 0) {
+		s->e.loop.stop = true; /* EOF: the launcher is gone, and so is its box */
+		return;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(handlers); i++)
+		if (handlers[i].type == p.head.type)
+			failed = handlers[i].handle(s, &p);
+	if (failed)
+		give_up(s, failed);
+}
+
+/* --- life ---------------------------------------------------------------------------------------- */
+
+static int prepare(struct supervisor *s, const struct egress_config *c)
+{
+	s->e.config = c;
+	s->e.rules = config_rules(c);
+	if (loop_init(&s->e.loop) < 0)
+		return -1;
+	ledger_init(&s->e.ledger, c, s->e.rules);
+	s->e.names = names_new(c->max_names);
+	s->e.resolver = resolver_new(&s->e.loop, c);
+	s->stub = (struct stub){ .loop = &s->e.loop, .rules = s->e.rules, .names = s->e.names,
+				 .resolver = s->e.resolver, .ledger = &s->e.ledger };
+	s->control = (struct source){ CONTROL, control_ready };
+	if (!s->e.names || !s->e.resolver)
+		return -1;
+	return loop_add(&s->e.loop, &s->control, EPOLLIN);
+}
+
+int main(void)
+{
+	static struct supervisor s;
+	const struct egress_config *c;
+	const char *failed;
+	struct packet p;
+
+	signal(SIGPIPE, SIG_IGN);
+	if (hear(&p) < 0 || p.head.type != EGRESS_CONFIG)
+		return 2;
+	c = take_config(&p);
+	if (!c) {
+		say(EGRESS_FAIL, "the configuration is not well-formed");
+		return 1;
+	}
+	failed = lockdown(c->uid, c->gid);
+	if (failed || prepare(&s, c) < 0) {
+		say(EGRESS_FAIL, failed ? failed : "no memory");
+		return 1;
+	}
+	if (loop_run(&s.e.loop) < 0)
+		return 1;
+	return s.code;
+}

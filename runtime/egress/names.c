@@ -1,0 +1,124 @@
+/*
+ * names.c - see names.h. Runs in the supervisor.
+ *
+ * A number is never given twice: a payload that keeps a fake address for hours must not
+ * reach another name by it.
+ *
+ * Must: stay within `max` names; the payload chooses them.
+ */
+#include "runtime/egress/names.h"
+
+#include "runtime/egress/hash.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { NUMBERS = 65534 }; /* 198.18.0.0 and 198.18.255.255 stay unused */
+
+struct names {
+	struct hash_key key;
+	uint32_t max, count;
+	uint32_t mask;		/* slots - 1 */
+	uint32_t *slots;	/* 0: empty, else a number; at most half are taken */
+	char **text;		/* of number n: text[n - 1] */
+};
+
+struct names *names_new(uint32_t max)
+{
+	struct names *n = calloc(1, sizeof(*n));
+
+	if (!n)
+		return NULL;
+	n->max = max > NUMBERS ? NUMBERS : max;
+	n->mask = 1;
+	while (n->mask < 2 * n->max)
+		n->mask = 2 * n->mask + 1;
+	n->slots = calloc((size_t)n->mask + 1, sizeof(*n->slots));
+	n->text = calloc((size_t)n->max + 1, sizeof(*n->text));
+	if (!n->slots || !n->text || random_bytes(&n->key, sizeof(n->key)) < 0) {
+		names_free(n);
+		return NULL;
+	}
+	return n;
+}
+
+void names_free(struct names *n)
+{
+	if (!n)
+		return;
+	for (uint32_t i = 0; i < n->count; i++)
+		free(n->text[i]);
+	free(n->text);
+	free(n->slots);
+	free(n);
+}
+
+uint32_t names_add(struct names *n, const char *name)
+{
+	size_t len = strlen(name);
+	uint32_t at = (uint32_t)hash_bytes(&n->key, name, len) & n->mask;
+
+	for (; n->slots[at]; at = (at + 1) & n->mask)
+		if (strcmp(n->text[n->slots[at] - 1], name) == 0)
+			return n->slots[at];
+	if (n->count == n->max)
+		return 0;
+	n->text[n->count] = strdup(name);
+	if (!n->text[n->count])
+		return 0;
+	n->slots[at] = ++n->count;
+	return n->count;
+}
+
+const char *names_get(const struct names *n, uint32_t number)
+{
+	return number && number <= n->count ? n->text[number - 1] : NULL;
+}
+
+/* INLET_FAKE4 and INLET_FAKE6; the number is in the last two bytes of both. */
+static const uint8_t fake4[2] = { 198, 18 };
+static const uint8_t fake6[14] = { 0x20, 0x01, 0, 2 };
+static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+struct egress_addr names_addr4(uint32_t number)
+{
+	return (struct egress_addr){ 4, { fake4[0], fake4[1], (uint8_t)(number >> 8),
+					  (uint8_t)number } };
+}
+
+struct egress_addr names_addr6(uint32_t number)
+{
+	struct egress_addr a = { .family = 6 };
+
+	memcpy(a.bytes, fake6, sizeof(fake6));
+	a.bytes[14] = (uint8_t)(number >> 8);
+	a.bytes[15] = (uint8_t)number;
+	return a;
+}
+
+/* The two bytes of the number; NULL: not in a fake range. ::ffff:198.18.0.1 is in one. */
+static const uint8_t *number_in(const struct egress_addr *a)
+{
+	const uint8_t *b = a->bytes;
+
+	if (a->family == 4)
+		return memcmp(b, fake4, sizeof(fake4)) == 0 ? b + 2 : NULL;
+	if (a->family != 6)
+		return NULL;
+	if (memcmp(b, fake6, sizeof(fake6)) == 0)
+		return b + 14;
+	return memcmp(b, mapped, sizeof(mapped)) == 0 &&
+	       memcmp(b + 12, fake4, sizeof(fake4)) == 0 ? b + 14 : NULL;
+}
+
+const char *names_find(const struct names *n, const struct egress_addr *a)
+{
+	const uint8_t *number = number_in(a);
+
+	return number ? names_get(n, (uint32_t)number[0] << 8 | number[1]) : NULL;
+}
+
+bool names_is_fake(const struct egress_addr *a)
+{
+	return number_in(a);
+}

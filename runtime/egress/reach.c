@@ -1,0 +1,336 @@
+/*
+ * reach.c - the way to a destination: resolve, judge each address, connect, perhaps through
+ * a proxy of the host's. Runs in the supervisor.
+ *
+ * Must:    judge every address just before it is connected to, so that a name that leads to
+ *          a private address (DNS rebinding) is refused whatever it led to before.
+ * Mustn't: block. Every answer comes by the loop, also a failure that is known at once.
+ */
+#include "runtime/egress/tcp.h"
+
+#include "base/cleanup.h"
+#include "runtime/egress/sockaddr.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+enum {
+	NEXT_US = 2000000,	 /* one address may take so long while there are others */
+	LAST_US = 130000000,	 /* the last one: about as long as the kernel tries itself */
+	DIALOG_US = 30000000,	 /* with a proxy */
+};
+
+void reset_fd(int fd)
+{
+	const struct linger at_once = { .l_onoff = 1 };
+
+	if (fd < 0)
+		return;
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+	close(fd);
+}
+
+static const char *name_of(const struct conn *c)
+{
+	return c->name[0] ? c->name : NULL;
+}
+
+struct egress_dest conn_dest(const struct conn *c, const struct egress_addr *addr)
+{
+	return (struct egress_dest){ .name = name_of(c), .addr = addr, .proto = EGRESS_TCP,
+				     .port = c->port };
+}
+
+/* --- the end of the way ------------------------------------------------------------------ */
+
+static void finish(struct conn *c, enum reach how)
+{
+	timer_clear(&c->timer);
+	if (how != REACH_OPEN && how != REACH_DENIED && c->is_counted)
+		ledger_failed(&c->e->ledger, c->host);
+	c->reached(c, how);
+	if (how != REACH_OPEN)
+		conn_drop(c);
+}
+
+/* Failures that are known at once are told by the next turn of the loop. */
+static void finish_later(struct timer *t)
+{
+	struct conn *c = PART_OF(t, struct conn, timer);
+
+	finish(c, c->worst);
+}
+
+static void fail_soon(struct conn *c, enum reach how)
+{
+	c->worst = how;
+	c->timer.fire = finish_later;
+	timer_set(&c->e->loop, &c->timer, c->e->loop.now_us);
+}
+
+static enum reach reach_of(int os_errno)
+{
+	switch (os_errno) {
+	case ECONNREFUSED:
+	case ECONNRESET:
+		return REACH_REFUSED;
+	case ETIMEDOUT:
+		return REACH_TIMEOUT;
+	case EMFILE:
+	case ENFILE:
+	case ENOBUFS:
+	case ENOMEM:
+		return REACH_NO_ROOM;
+	default:
+		return REACH_UNREACHABLE;
+	}
+}
+
+/* --- the proxy ----------------------------------------------------------------------------- */
+
+static const char *config_text(const struct egress_config *config, uint32_t offset)
+{
+	return offset ? (const char *)config + offset : NULL;
+}
+
+static bool say(int fd, struct buf *text)
+{
+	bool ok = !text->failed &&
+		  (!text->len ||
+		   send(fd, text->data, text->len, MSG_NOSIGNAL) == (ssize_t)text->len);
+
+	buf_free(text);
+	return ok;
+}
+
+static void hear_proxy(struct source *s, uint32_t events)
+{
+	struct conn *c = PART_OF(s, struct conn, side[1].in);
+	struct buf answer = BUF_INIT(4096);
+	uint8_t data[4096];
+	ssize_t n = recv(s->fd, data, sizeof(data), 0);
+	size_t taken;
+
+	(void)events;
+	if (n < 0 && errno == EAGAIN)
+		return;
+	if (n <= 0) {
+		finish(c, REACH_REFUSED);
+		return;
+	}
+	taken = proxy_hear(&c->dialog, data, (size_t)n, &answer);
+	if (!say(s->fd, &answer) || c->dialog.state == PROXY_REFUSED) {
+		finish(c, REACH_REFUSED);
+		return;
+	}
+	if (c->dialog.state != PROXY_OPEN)
+		return;
+	buf_add(&c->side[1].hold, data + taken, (size_t)n - taken);
+	loop_remove(&c->e->loop, s);
+	finish(c, REACH_OPEN);
+}
+
+static void talk_to_proxy(struct conn *c)
+{
+	const struct egress_config *config = c->e->config;
+	struct egress_addr addr = egress_addr_normal(c->addr);
+	char text[EGRESS_ADDR_TEXT];
+	struct buf first = BUF_INIT(4096);
+
+	proxy_begin(&c->dialog, (enum egress_proxy_kind)config->proxy.kind,
+		    config_text(config, config->proxy.user),
+		    config_text(config, config->proxy.password),
+		    c->name[0] ? c->name : egress_addr_text(&addr, text), c->port, &first);
+	c->is_talking = true;
+	c->side[1].in.ready = hear_proxy;
+	timer_set(&c->e->loop, &c->timer, loop_now() + DIALOG_US);
+	if (!say(c->side[1].in.fd, &first) ||
+	    loop_change(&c->e->loop, &c->side[1].in, EPOLLIN) < 0)
+		finish(c, REACH_REFUSED);
+}
+
+/* --- connecting ------------------------------------------------------------------------------ */
+
+static void try_next(struct conn *c);
+
+static void close_attempt(struct conn *c)
+{
+	if (c->side[1].in.fd < 0)
+		return;
+	loop_remove(&c->e->loop, &c->side[1].in);
+	close(take_fd(c->side[1].in.fd));
+}
+
+static void failed(struct conn *c, int os_errno)
+{
+	close_attempt(c);
+	c->worst = reach_of(os_errno);
+	try_next(c);
+}
+
+static void connected(struct source *s, uint32_t events)
+{
+	struct conn *c = PART_OF(s, struct conn, side[1].in);
+	int error = 0;
+	socklen_t len = sizeof(error);
+
+	(void)events;
+	if (getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
+		error = errno;
+	if (error) {
+		failed(c, error);
+		return;
+	}
+	if (c->e->config->proxy.kind != PROXY_NONE) {
+		talk_to_proxy(c);
+		return;
+	}
+	loop_remove(&c->e->loop, s);
+	finish(c, REACH_OPEN);
+}
+
+static void took_too_long(struct timer *t)
+{
+	struct conn *c = PART_OF(t, struct conn, timer);
+
+	if (c->is_talking)
+		finish(c, REACH_TIMEOUT);
+	else
+		failed(c, ETIMEDOUT);
+}
+
+static int begin_connect(struct conn *c, const struct egress_addr *addr, uint16_t port)
+{
+	struct sockaddr_storage to;
+	socklen_t len = sockaddr_of(&to, addr, port, 0);
+	const int on = 1;
+	int fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return -1;
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	c->side[1].in = (struct source){ .fd = fd, .ready = connected };
+	if (connect(fd, (struct sockaddr *)&to, len) < 0 && errno != EINPROGRESS)
+		return -1;
+	return loop_add(&c->e->loop, &c->side[1].in, EPOLLOUT);
+}
+
+/* The proxy is the host's own choice: what the rules say of its address does not matter. */
+static bool may_use(struct conn *c, const struct egress_addr *addr)
+{
+	struct egress_dest d = conn_dest(c, addr);
+	struct egress_verdict v;
+
+	if (c->e->config->proxy.kind != PROXY_NONE)
+		return true;
+	v = egress_judge(c->e->rules, &d);
+	if (names_is_fake(addr))
+		v = (struct egress_verdict){ .allowed = false, .why = EGRESS_BY_PRIVATE, .rule = -1 };
+	if (!v.allowed && c->worst != REACH_DENIED) {
+		ledger_deny(&c->e->ledger, &d, &v, NULL);
+		c->worst = REACH_DENIED;
+	}
+	return v.allowed;
+}
+
+static void try_next(struct conn *c)
+{
+	uint16_t port = c->e->config->proxy.kind != PROXY_NONE ? c->e->config->proxy.port : c->port;
+
+	while (c->next_addr < c->lookup.count) {
+		const struct egress_addr *addr = &c->lookup.addrs[c->next_addr++];
+		bool is_last = c->next_addr == c->lookup.count;
+
+		if (!may_use(c, addr))
+			continue;
+		if (begin_connect(c, addr, port) == 0) {
+			c->timer.fire = took_too_long;
+			timer_set(&c->e->loop, &c->timer, loop_now() + (is_last ? LAST_US : NEXT_US));
+			return;
+		}
+		c->worst = reach_of(errno);
+		close_attempt(c);
+	}
+	fail_soon(c, c->worst);
+}
+
+static void resolved(struct lookup *l, enum lookup_result r)
+{
+	struct conn *c = PART_OF(l, struct conn, lookup);
+
+	c->is_asking = false;
+	c->worst = r == LOOKUP_TIMEOUT ? REACH_TIMEOUT : REACH_UNREACHABLE;
+	if (r != LOOKUP_FOUND)
+		l->count = 0;
+	try_next(c);
+}
+
+/* --- beginning -------------------------------------------------------------------------------- */
+
+static int ask(struct conn *c, const char *name)
+{
+	if (!egress_name_canonical(c->lookup.name, name, strlen(name)))
+		return -1;
+	c->lookup.done = resolved;
+	if (resolver_ask(c->e->resolver, &c->lookup) < 0)
+		return -1;
+	c->is_asking = true;
+	return 0;
+}
+
+static void begin_literal(struct timer *t)
+{
+	try_next(PART_OF(t, struct conn, timer));
+}
+
+static int begin(struct conn *c)
+{
+	const struct egress_config *config = c->e->config;
+	struct egress_addr proxy;
+	const char *host = config_text(config, config->proxy.host);
+
+	if (config->proxy.kind == PROXY_NONE && c->name[0])
+		return ask(c, c->name);
+	if (config->proxy.kind == PROXY_NONE)
+		c->lookup.addrs[0] = c->addr;
+	else if (addr_of_text(&proxy, host))
+		c->lookup.addrs[0] = proxy;
+	else
+		return ask(c, host);
+	c->lookup.count = 1;
+	c->timer.fire = begin_literal;
+	timer_set(&c->e->loop, &c->timer, c->e->loop.now_us);
+	return 0;
+}
+
+struct conn *conn_begin(struct egress *e, const struct egress_dest *d, conn_reached *reached,
+			void *owner)
+{
+	struct host_entry *host = ledger_host(&e->ledger, d);
+	struct conn *c = ledger_open(&e->ledger, host) ? calloc(1, sizeof(*c)) : NULL;
+
+	if (!c)
+		return NULL;
+	*c = (struct conn){ .e = e, .owner = owner, .reached = reached, .port = d->port,
+			    .host = host, .is_counted = true, .worst = REACH_UNREACHABLE,
+			    .side = { { .in.fd = -1, .hold = BUF_INIT(HOLD_MAX) },
+				      { .in.fd = -1, .hold = BUF_INIT(HOLD_MAX) } } };
+	if (d->name)
+		memcpy(c->name, d->name, strlen(d->name) + 1);
+	if (d->addr)
+		c->addr = *d->addr;
+	c->next = e->conns;
+	c->self = &e->conns;
+	if (c->next)
+		c->next->self = &c->next;
+	e->conns = c;
+	if (begin(c) == 0)
+		return c;
+	conn_drop(c);
+	return NULL;
+}
