@@ -7,23 +7,18 @@
 
 #include "runtime/egress/packet.h"
 #include "runtime/egress/stub.h"
+#include "runtime/egress/tcp.h"
 
 enum { UDP_BUCKETS = 1024 };
 
 struct udp_flow;
 struct udp_batch;
-struct udp_relay {
-	struct loop *loop;
-	const struct egress_config *config; /* the current ones */
-	const struct egress_rules *rules;
-	struct names *names;
-	struct resolver *resolver;
-	struct ledger *ledger;
-	struct stub *stub;	/* answers for the name servers of the world */
-	uint64_t idle_us;	/* how long a flow may be silent; 0: a minute */
-	/* the rest is udp.c's own */
+struct udp_relay {		/* udp.c's own but for idle_us */
+	struct egress *e;
+	struct stub *stub;	/* answers in the place of the name servers of the world */
 	struct source in4, in6;
 	int raw4, raw6;
+	uint64_t idle_us;	/* how long a flow may be silent; 0: a minute */
 	struct udp_batch *batch;
 	struct udp_flow *buckets[UDP_BUCKETS];
 	struct udp_flow *oldest, *newest; /* by the latest datagram */
@@ -32,13 +27,13 @@ struct udp_relay {
 	unsigned asked;		/* questions that the stub has */
 };
 
-/* The fields above are set. Serves the UDP part of the inlet, whose descriptors it takes;
- * those of IPv6 may be -1. 0, or -1 with errno. */
-int udp_start(struct udp_relay *u, const int fds[INLET_FD_COUNT]);
-/* New rules: flows that they do not allow end. */
-void udp_rules_changed(struct udp_relay *u, const struct egress_config *config,
-		       const struct egress_rules *rules);
-/* All flows end. No question may be with the stub any more. */
+/* Serves the UDP part of the inlet, whose four descriptors it takes; those of IPv6 may
+ * be -1. 0, or -1 with errno. */
+int udp_start(struct udp_relay *u, struct egress *e, struct stub *stub,
+	      const int fds[INLET_FD_COUNT]);
+/* e->rules or e->config are new: flows that they do not allow end. */
+void udp_rules_changed(struct udp_relay *u);
+/* All flows end. The stub must have answered everything. */
 void udp_stop(struct udp_relay *u);
 
 #endif
