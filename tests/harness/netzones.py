@@ -147,6 +147,7 @@ def packet_socket(family, port):
     if family == socket.AF_INET6:
         sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVPKTINFO, 1)
+        sock.setsockopt(socket.IPPROTO_IPV6, 78, 1)  # IPV6_FREEBIND: to answer from any address
     else:
         sock.setsockopt(socket.IPPROTO_IP, 8, 1)  # IP_PKTINFO
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
