@@ -25,4 +25,14 @@ $(B)/tests/netclient-libc: tests/harness/netclient.c tests/tests.mk
 	@mkdir -p $(@D)
 	$(CC) $(filter-out -static -idirafter /usr/include%,$(PROOF_CFLAGS)) -o $@ $<
 
+# A client without any libc, where Go is installed; the suite says when it is not.
+GO ?= $(firstword $(shell command -v go) $(wildcard /usr/local/go/bin/go))
+ifneq ($(GO),)
+proof-bins: $(B)/tests/goclient
+endif
+$(B)/tests/goclient: tests/harness/goclient.go tests/tests.mk
+	@mkdir -p $(@D)
+	CGO_ENABLED=0 GO111MODULE=off GOCACHE=$(abspath $(B))/tests/go-cache HOME=$(abspath $(B)) \
+		$(GO) build -o $@ $<
+
 .PHONY: proof-bins

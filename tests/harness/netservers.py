@@ -12,6 +12,7 @@ import functools
 import ipaddress
 import json
 import os
+import resource
 import socket
 import ssl
 import sys
@@ -259,6 +260,8 @@ class Servers:
                                    ssl=context, backlog=2048, limit=1 << 20)
 
     async def run(self):
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         loop = asyncio.get_running_loop()
         await serve_dns(self.zones)
         for family in (socket.AF_INET, socket.AF_INET6):
