@@ -16,8 +16,8 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "harness"))
 from box import NSBOX, SCRATCH, box, environ, run  # noqa: E402
-from ctypes_embed import LOCAL, Box, lib  # noqa: E402
-from egress import CLIENT, REFUSED, allow, both, denials, has_denial, host_counters, inside, outside  # noqa: E402
+from ctypes_embed import LOCAL, Box, Error, lib  # noqa: E402
+from egress import REFUSED, allow, both, denials, has_denial, host_counters, inside, outside  # noqa: E402
 from host import Snapshot, become_reaper, parents  # noqa: E402
 from tap import SLOWNESS, run_tests  # noqa: E402
 from testnet import Internet  # noqa: E402
@@ -29,6 +29,7 @@ GOOD = "api.good.test"
 PYTHON = "/usr/bin/python3"
 GIB, MB = 1 << 30, 1000 * 1000
 UNREACHABLE = "errno=EHOSTUNREACH"
+IO_FD = 2              # NSBOX_IO_FD
 
 
 # --- upstream --------------------------------------------------------------------------
@@ -262,25 +263,18 @@ class NetBox(Box):
     """The embedder's box, with a network."""
 
     def __init__(self, **keys):
-        super().__init__.__func__ if False else None
-        self.err = self.fresh_error()
-        self.box = c.c_void_p()
+        self.err, self.box = Error(size=c.sizeof(Error)), c.c_void_p()
         policy = self.policy(**keys)
         assert lib.nsbox_box_open(c.byref(self.box), LOCAL, policy, c.byref(self.err)) == 0, self.err.message
         lib.nsbox_policy_free(policy)
 
-    @staticmethod
-    def fresh_error():
-        from ctypes_embed import Error
-        return Error(size=c.sizeof(Error))
-
     def policy(self, **keys):
+        """net__mode="open" sets net.mode."""
         policy = c.c_void_p()
         assert lib.nsbox_policy_new(c.byref(policy), b"default", c.byref(self.err)) == 0, self.err.message
-        for key, values in keys.items():
-            for value in [values] if isinstance(values, str) else values:
-                name = key.replace("__", ".").encode()
-                assert lib.nsbox_policy_set(policy, name, value.encode(), c.byref(self.err)) == 0, self.err.message
+        for key, value in keys.items():
+            name = key.replace("__", ".").encode()
+            assert lib.nsbox_policy_set(policy, name, value.encode(), c.byref(self.err)) == 0, self.err.message
         return policy
 
     def network(self, **keys):
@@ -294,12 +288,10 @@ def new_rules_for_a_box_that_runs(tap):
     lib.nsbox_policy_set.argtypes = [c.c_void_p, c.c_char_p, c.c_char_p, c.c_void_p]
     lib.nsbox_box_network.argtypes = [c.c_void_p, c.c_void_p, c.c_void_p]
     (to_box, ours), (back, from_box) = os.pipe(), os.pipe()
+    records = []
     with NetBox(net__mode="filtered", net__allow_out="198.51.100.10") as b, os.fdopen(back, "rb") as out:
-        run_it = b.request(PYTHON, "-u", "-c", LOOP, stdin=3, stdout=3, stderr=0, in_fd=to_box, out_fd=from_box)
-        result = []
-        thread = threading.Thread(target=lambda: result.append(b.take_run(run_it)))
-        b.take_run = lambda request: lib.nsbox_box_run(b.box, c.byref(request), c.byref(c.c_void_p()),
-                                                       c.byref(b.fresh_error()))
+        thread = threading.Thread(target=lambda: records.append(
+            b.run(PYTHON, "-u", "-c", LOOP, stdin=IO_FD, stdout=IO_FD, in_fd=to_box, out_fd=from_box)))
         thread.start()
 
         def turn():
@@ -316,7 +308,7 @@ def new_rules_for_a_box_that_runs(tap):
         os.close(to_box)
         thread.join(60)
         os.close(from_box)
-        tap.equal(result, [0], "the run ends as usual")
+        tap.equal([r["exit_code"] for r in records], [0], "the run ends as usual", records)
 
 
 def children_named(of, name):
@@ -333,12 +325,11 @@ def the_end_of_the_server_fails_closed(tap):
               "s = socket.socket(); s.settimeout(3)\n"
               "try: s.connect(('198.51.100.10', 80)); print('ok')\n"
               "except OSError as e: print('none')\n" % GOOD)
-    proc = subprocess.Popen([NSBOX, "run", "--json", *allow(f"{GOOD}:7", "198.51.100.10"), "-i", "--", PYTHON, "-u", "-c",
-                             "import sys; sys.stderr.write('')\n" + script.replace("print('ready')", "open('/dev/stderr','w')"
-                                                                                 " and print('ready')")],
-                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ(), cwd=SCRATCH)
-    end = time.monotonic() + 20 * SLOWNESS
     NET.clear()
+    proc = subprocess.Popen([NSBOX, "run", "--json", "-i", *allow(f"{GOOD}:7", "198.51.100.10"), "--", PYTHON, "-u", "-c",
+                             script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ(),
+                            cwd=SCRATCH)
+    end = time.monotonic() + 20 * SLOWNESS
     while not NET.events("echo") and time.monotonic() < end:
         time.sleep(0.02)
     servers = children_named(proc.pid, "nsbox-egress")
@@ -360,7 +351,7 @@ def the_end_of_the_server_fails_closed(tap):
 
 def nothing_is_left(tap):
     host = Snapshot()
-    procs = [subprocess.Popen([NSBOX, "run", *allow(GOOD), "--", CLIENT if False else "/usr/bin/getent", "ahosts", GOOD],
+    procs = [subprocess.Popen([NSBOX, "run", *allow(GOOD), "--", "/usr/bin/getent", "ahosts", GOOD],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ(), cwd=SCRATCH) for _ in range(10)]
     killed = start(allow(GOOD), "import time; print('ready'); time.sleep(60)")
     killed.stdout.readline()
