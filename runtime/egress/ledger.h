@@ -41,6 +41,8 @@ void ledger_deny(struct ledger *l, const struct egress_dest *d, const struct egr
 		 const char *verb);
 /* For another reason: a foreign SNI, a port without TLS. Texts are copied. */
 void ledger_deny_text(struct ledger *l, const char *what, const char *rule, const char *allow);
+/* A cap that somebody else counts (names) was reached: "lookup" and the name. */
+void ledger_cap(struct ledger *l, enum egress_cap cap, const char *verb, const char *name);
 /* All of it over the control socket, TOTAL last. 0, or -1: the launcher is gone. */
 int ledger_report(struct ledger *l, int control);
 
