@@ -20,3 +20,6 @@ $(B)/tests/refuse $(B)/tests/contain: $(B)/tests/%: tests/harness/%.c tests/test
 	$(MUSL_CC) $(PROOF_CFLAGS) -o $@ $<
 
 .PHONY: proof-bins
+
+# Two other readers of DNS messages, to agree with.
+EXTRA_LIBS_test_egress_dns_diff := -lldns -lresolv
