@@ -131,23 +131,35 @@ static const char *new_config(struct supervisor *s, struct packet *p)
 	return NULL;
 }
 
-static const char *serve_inlet(struct supervisor *s, const int fds[INLET_FD_COUNT])
+enum {
+	DNS_PART = 1 << INLET_DNS_UDP | 1 << INLET_DNS_TCP,
+	GATE_PART = 1 << INLET_GATE | 1 << INLET_TCP4 | 1 << INLET_UDP4 | 1 << INLET_RAW4,
+};
+
+/* With none of it the box only publishes servers; without the gate's part there are ports
+ * (EGRESS_PORTS follows). */
+static bool is_whole(unsigned bits)
 {
-	s->stub.has_v6 = fds[INLET_TCP6] >= 0;
+	unsigned v4 = bits & (DNS_PART | GATE_PART);
+
+	return !bits || bits == DNS_PART || v4 == (DNS_PART | GATE_PART);
+}
+
+static int serve_inlet(struct supervisor *s, unsigned bits, const int fds[INLET_FD_COUNT])
+{
+	if (bits & DNS_PART && (stub_serve_udp(&s->stub, fds[INLET_DNS_UDP]) < 0 ||
+				stub_serve_tcp(&s->stub, fds[INLET_DNS_TCP]) < 0))
+		return -1;
+	if (!(bits & GATE_PART))
+		return 0;
+	s->stub.has_v6 = fds[INLET_TCP6] >= 0 && fds[INLET_RAW6] >= 0;
 	s->gate = gate_new(&s->e, &s->stub, fds);
-	if (!s->gate || stub_serve_udp(&s->stub, fds[INLET_DNS_UDP]) < 0 ||
-	    stub_serve_tcp(&s->stub, fds[INLET_DNS_TCP]) < 0 ||
-	    udp_start(&s->udp, &s->e, &s->stub, fds) < 0)
-		return "cannot serve the box's sockets";
-	say_ready(s);
-	return NULL;
+	return s->gate ? udp_start(&s->udp, &s->e, &s->stub, fds) : -1;
 }
 
 /* The descriptors of the packet, in the order of the set bits. */
 static const char *take_inlet(struct supervisor *s, struct packet *p)
 {
-	const unsigned needed = 1 << INLET_GATE | 1 << INLET_TCP4 | 1 << INLET_UDP4 |
-				1 << INLET_DNS_UDP | 1 << INLET_DNS_TCP | 1 << INLET_RAW4;
 	int fds[INLET_FD_COUNT];
 	unsigned n = 0;
 
@@ -156,9 +168,12 @@ static const char *take_inlet(struct supervisor *s, struct packet *p)
 
 		fds[i] = is_there ? p->fds[n++] : -1;
 	}
-	if (s->serves || n != p->fd_count || (p->head.bits & needed) != needed)
+	if (s->serves || n != p->fd_count || !is_whole(p->head.bits))
 		return "the inlet is not complete";
-	return serve_inlet(s, fds);
+	if (serve_inlet(s, p->head.bits, fds) < 0)
+		return "cannot serve the box's sockets";
+	say_ready(s);
+	return NULL;
 }
 
 static const char *take_ports(struct supervisor *s, struct packet *p)

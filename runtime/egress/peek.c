@@ -47,17 +47,20 @@ static bool may_name(const struct conn *c, const char *name)
 	return egress_judge(c->e->rules, &d).allowed;
 }
 
-static int deny(struct conn *c, const char *said, const char *name, const char *allow)
+/* @name: the one that was said, and that a rule could allow; or NULL. */
+static int deny(struct conn *c, const char *why, const char *name)
 {
 	struct buf what = BUF_INIT(1024), flag = BUF_INIT(512);
+	char text[EGRESS_ADDR_TEXT];
 
-	buf_fmt(&what, "connect %s:%u: ", c->name[0] ? c->name : "address", c->port);
-	buf_fmt(&what, said, name);
-	if (allow)
-		buf_fmt(&flag, "--allow-out %s%s%.0u", allow, c->port == HTTPS || c->port == HTTP
-			? "" : ":", c->port);
-	ledger_deny_text(&c->e->ledger, buf_text(&what), "the name in the stream must be the one looked up",
-			 buf_text(&flag));
+	buf_fmt(&what, "connect %s:%u: %s%s", c->name[0] ? c->name : egress_addr_text(&c->addr, text),
+		c->port, why, name ? name : "");
+	if (name)
+		buf_fmt(&flag, "--allow-out %s", name);
+	if (name && c->port != HTTPS && c->port != HTTP)
+		buf_fmt(&flag, ":%u", c->port);
+	ledger_deny_text(&c->e->ledger, buf_text(&what),
+			 "a stream must be for the name that was looked up", buf_text(&flag));
 	buf_free(&what);
 	buf_free(&flag);
 	return -1;
@@ -74,6 +77,15 @@ static bool may_host(void *arg, const char *host, uint16_t port)
 	return host && (!port || port == c->port) && may_name(c, host);
 }
 
+static int refuse_request(struct conn *c)
+{
+	const char *why = c->peek.http.why ? c->peek.http.why : "it is not HTTP";
+
+	if (c->peek.http.host[0] && !may_host(c, c->peek.http.host, c->peek.http.port))
+		return deny(c, "the request is for ", c->peek.http.host);
+	return deny(c, why, NULL);
+}
+
 static int hear_http(struct conn *c, const uint8_t *data, size_t len, struct buf *out)
 {
 	const struct http_rule rule = { may_host, c };
@@ -82,7 +94,7 @@ static int hear_http(struct conn *c, const uint8_t *data, size_t len, struct buf
 	if (taken < 0)
 		return -1;
 	if (c->peek.http.state == HTTP_REFUSED)
-		return deny(c, "%s", c->peek.http.why ? c->peek.http.why : "a foreign Host", NULL);
+		return refuse_request(c);
 	buf_add(&c->peek.seen, data + taken, len - (size_t)taken);
 	return c->peek.seen.failed ? -1 : 0;
 }
@@ -107,9 +119,9 @@ static int open_up(struct conn *c, struct buf *out)
 static int judge_hello(struct conn *c, const struct tls_hello *hello, struct buf *out)
 {
 	if (!hello->name[0] && !egress_default_allows(c->e->rules))
-		return deny(c, "the ClientHello has no server name%s", "", NULL);
+		return deny(c, "the ClientHello has no server name", NULL);
 	if (hello->name[0] && !may_name(c, hello->name))
-		return deny(c, "the ClientHello asks for %s", hello->name, hello->name);
+		return deny(c, "the ClientHello asks for ", hello->name);
 	return open_up(c, out);
 }
 
@@ -135,9 +147,9 @@ static int judge_other(struct conn *c, struct buf *out)
 	if (c->port == HTTPS)
 		return egress_default_allows(c->e->rules)
 			       ? open_up(c, out)
-			       : deny(c, "what is said on port 443 is not TLS%s", "", NULL);
+			       : deny(c, "what is said on port 443 is not TLS", NULL);
 	if (!is_http && c->port == HTTP && !egress_default_allows(c->e->rules))
-		return deny(c, "what is said on port 80 is not HTTP%s", "", NULL);
+		return deny(c, "what is said on port 80 is not HTTP", NULL);
 	if (!is_http)
 		return open_up(c, out);
 	if (is_http < 0 && c->port != HTTP)
@@ -158,10 +170,10 @@ static int judge_first(struct conn *c, struct buf *out)
 		return 0;
 	case TLS_HELLO:
 		return c->port == HTTP && !egress_default_allows(c->e->rules)
-			       ? deny(c, "what is said on port 80 is not HTTP%s", "", NULL)
+			       ? deny(c, "what is said on port 80 is not HTTP", NULL)
 			       : judge_hello(c, &hello, out);
 	case TLS_BAD:
-		return deny(c, "the ClientHello is malformed%s", "", NULL);
+		return deny(c, "the ClientHello is malformed", NULL);
 	case TLS_NOT:
 		return judge_other(c, out);
 	}
@@ -199,6 +211,6 @@ int peek_server(struct conn *c, const uint8_t *data, size_t len, struct buf *out
 int peek_end(struct conn *c)
 {
 	if (c->peek.mode == PEEK_FIRST && c->peek.seen.len)
-		return deny(c, "it ended before it said what it is%s", "", NULL);
+		return deny(c, "it ended before it said what it is", NULL);
 	return 0;
 }

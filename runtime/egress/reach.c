@@ -140,16 +140,19 @@ static void talk_to_proxy(struct conn *c)
 	const struct egress_config *config = c->e->config;
 	struct egress_addr addr = egress_addr_normal(c->addr);
 	char text[EGRESS_ADDR_TEXT];
+	const struct proxy_ask ask = {
+		.kind = (enum egress_proxy_kind)config->proxy.kind,
+		.user = config_text(config, config->proxy.user),
+		.password = config_text(config, config->proxy.password),
+		.host = c->name[0] ? c->name : egress_addr_text(&addr, text), .port = c->port,
+	};
 	struct buf first = BUF_INIT(4096);
 
-	proxy_begin(&c->dialog, (enum egress_proxy_kind)config->proxy.kind,
-		    config_text(config, config->proxy.user),
-		    config_text(config, config->proxy.password),
-		    c->name[0] ? c->name : egress_addr_text(&addr, text), c->port, &first);
+	proxy_begin(&c->dialog, &ask, &first);
 	c->is_talking = true;
 	c->side[1].in.ready = hear_proxy;
 	timer_set(&c->e->loop, &c->timer, loop_now() + DIALOG_US);
-	if (!say(c->side[1].in.fd, &first) ||
+	if (!say(c->side[1].in.fd, &first) || c->dialog.state == PROXY_REFUSED ||
 	    loop_change(&c->e->loop, &c->side[1].in, EPOLLIN) < 0)
 		finish(c, REACH_REFUSED);
 }

@@ -132,9 +132,9 @@ static inline long run_op(struct child_args *a, const struct op *op)
 	return -ENOSYS;
 }
 
-static inline int run_plan(const struct assemble_how *how)
+static inline int run_plan(const struct plan *plan)
 {
-	struct child_args a = { .plan = network_plan(how), .stage = STAGE_network };
+	struct child_args a = { .plan = plan, .stage = STAGE_network };
 	int pair[2];
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -160,7 +160,7 @@ static inline void gated_box(void)
 	unsigned bits = 0;
 
 	own_namespaces();
-	sock = run_plan(&how);
+	sock = run_plan(network_plan(&how));
 	if (take_packet(sock, WIRE_TAG_INLET, fds, &bits) != __builtin_popcount(bits))
 		_exit(107);
 	for (int i = 0; i < INLET_FD_COUNT; i++)

@@ -6,7 +6,10 @@
  */
 #include "tests/unit/inlet_box.h"
 
+#include <linux/netlink.h>
 #include <netinet/ip_icmp.h>
+
+#include "netlink.inc"
 
 /* --------------------------------------------------------------------- packets -- */
 
@@ -365,20 +368,60 @@ static void a_ping_to_a_foreign_address_gets_no_answer(void **state)
 
 /* ----------------------------------------------------------------- other shapes -- */
 
+enum { FIRST_PORT = 8000, PORT_COUNT = 20 };
+
+static struct plan *ports_plan(void)
+{
+	uint16_t ports[PORT_COUNT];
+	struct plan_builder b = { 0 };
+
+	for (int i = 0; i < PORT_COUNT; i++)
+		ports[i] = (uint16_t)(FIRST_PORT + i);
+	PLAN_OP(&b, .kind = OP_LOOPBACK, .stage = STAGE_network);
+	PLAN_OP(&b, .kind = OP_NETLINK, .stage = STAGE_network, .n = NETLINK_ROUTE,
+		.blob = net_route4, .blob_len = sizeof(net_route4));
+	PLAN_OP(&b, .kind = OP_NETLINK, .stage = STAGE_network, .n = NETLINK_ROUTE,
+		.blob = net_route6, .blob_len = sizeof(net_route6));
+	PLAN_OP(&b, .kind = OP_INLET, .stage = STAGE_network, .m = WIRE_TAG_INLET,
+		.n = 1 << INLET_DNS_UDP | 1 << INLET_DNS_TCP);
+	PLAN_OP(&b, .kind = OP_PORTS, .stage = STAGE_network, .m = WIRE_TAG_PORTS,
+		.blob = ports, .blob_len = sizeof(ports));
+	return plan_freeze(&b, NULL);
+}
+
+/* Who accepted on it sees where the client wanted to go. */
+static void accepted_for(const char *what, const char *ip, int listener)
+{
+	union address got = { 0 };
+	socklen_t len = sizeof(got);
+	char text[INET6_ADDRSTRLEN] = "";
+	int client = begin_connect(ip, FIRST_PORT + 3);
+	int conn = readable(listener) ? accept(listener, NULL, NULL) : -1;
+
+	getsockname(conn, &got.any, &len);
+	inet_ntop(AF_INET6, &got.v6.sin6_addr, text, sizeof(text));
+	note(what, connect_result(client) == 0 && strstr(text, ip) != NULL &&
+			   got.v6.sin6_port == htons(FIRST_PORT + 3));
+}
+
 static void by_port(void)
 {
-	const struct assemble_how how = { .inlet = INLET_BY_PORT };
-	int sock, fds[WIRE_FDS_MAX];
+	int sock, listener, fds[WIRE_FDS_MAX];
 	unsigned bits = 0;
-	int n;
 
 	own_namespaces();
-	sock = run_plan(&how);
+	sock = run_plan(ports_plan());
 	note("dns", take_packet(sock, WIRE_TAG_INLET, fds, &bits));
 	note("dns bits", (long)bits);
-	while ((n = take_packet(sock, WIRE_TAG_PORTS, fds, &bits)) > 0)
-		;
+	note("first", take_packet(sock, WIRE_TAG_PORTS, fds, &bits));
+	listener = fds[3];
+	note("second", take_packet(sock, WIRE_TAG_PORTS, fds, &bits));
+	note("second bits", (long)bits);
 	note("end", recv(sock, fds, sizeof(fds), MSG_DONTWAIT));
+	accepted_for("by ipv4", "1.2.3.4", listener);
+	accepted_for("by ipv6", "2606:4700::1", listener);
+	note("another port", connect_result(begin_connect("1.2.3.4", 443)));
+	note("udp", udp_error("1.2.3.4"));
 }
 
 static void pool(void)
@@ -389,7 +432,7 @@ static void pool(void)
 	unsigned bits = 0;
 
 	own_namespaces();
-	sock = run_plan(&how);
+	sock = run_plan(network_plan(&how));
 	note("inlet", take_packet(sock, WIRE_TAG_INLET, fds, &bits));
 	note("first", take_packet(sock, WIRE_TAG_POOL, fds, &bits));
 	note("first bits", (long)bits);
@@ -421,7 +464,14 @@ static void without_nf_tables_only_the_resolver_and_the_ports_are_there(void **s
 	scene(by_port);
 	expect("dns", 2);
 	expect("dns bits", 1 << INLET_DNS_UDP | 1 << INLET_DNS_TCP);
+	expect("first", 16);
+	expect("second", PORT_COUNT - 16);
+	expect("second bits", 0xf);
 	expect("end", 0);
+	expect("by ipv4", true);
+	expect("by ipv6", true);
+	expect("another port", ECONNREFUSED);
+	expect("udp", ECONNREFUSED);
 }
 
 int main(void)
