@@ -109,7 +109,7 @@ def internet(folder):
 
 
 def own_files(folder):
-    for name, text in (("resolv.conf", "nameserver 192.0.2.53\noptions timeout:2 attempts:2\n"),
+    for name, text in (("resolv.conf", "nameserver 192.0.2.53\noptions timeout:5 attempts:2\n"),
                        ("hosts", HOSTS)):
         path = os.path.join(folder, name)
         with open(path, "w", encoding="ascii") as f:
