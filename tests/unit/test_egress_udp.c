@@ -839,6 +839,7 @@ static void byte_cap_of_host(void)
 	tell(fd, "pingping");
 	serve_until_true(is_over);
 	note("open", (long)e.ledger.open);
+	note("told", answer_of(fd, '-'));
 	note("no more", ask(fd, "p"));
 	note("another host", ask(client(OTHER4, 777), "p"));
 	note("cap", e.ledger.totals.cap);
@@ -857,6 +858,7 @@ static void byte_caps_end_a_flow_and_refuse_the_next(void **state)
 	expect_clean_end();
 	scene(byte_cap_of_host);
 	expect("open", 0);
+	expect("told", -ECONNREFUSED);
 	expect("no more", -ECONNREFUSED);
 	expect("another host", 1);
 	expect("cap", CAP_HOST_BYTES);
