@@ -354,3 +354,46 @@ int entry_parse(struct entry *out, const char *text, enum rule_list list,
 	*out = e;
 	return 0;
 }
+
+/* --- a destination to ask about ------------------------------------------------------- */
+
+static int refuse_asked(const struct entry_error *e, const char *text, struct nsbox_error *err)
+{
+	if (e->has_secret)
+		err_set(err, NSBOX_E_USAGE, "not a destination: %s", e->why);
+	else
+		err_set(err, NSBOX_E_USAGE, "\"%s\" is not a destination: %s", SHOWN(text), e->why);
+	err_hint(err, "%s", e->hint[0] ? e->hint :
+		 "HOST[:PORT][/udp], as in example.org, 192.0.2.1:53/udp, [2001:db8::1]:443");
+	return NSBOX_E_USAGE;
+}
+
+int egress_ask(struct egress_asked *out, const char *text, struct nsbox_error *err)
+{
+	struct entry_error bad;
+	struct host_port hp;
+	uint64_t port = 443;
+
+	*out = (struct egress_asked){ .is_respelled = false };
+	if (host_port_split(&hp, text, &bad) < 0)
+		return refuse_asked(&bad, text, err);
+	if (hp.has_port && num_uint(hp.port, 1, UINT16_MAX, &port) < 0) {
+		bad.why = "its port is not a number from 1 to 65535";
+		return refuse_asked(&bad, text, err);
+	}
+	out->dest.port = (uint16_t)port;
+	out->dest.proto = hp.proto == PROTO_UDP_BIT ? EGRESS_UDP : EGRESS_TCP;
+	if (addr_parse(&out->addr, hp.host)) {
+		out->dest.addr = &out->addr;
+	} else if (addr_parse_loose(&out->addr, hp.host)) {
+		out->is_respelled = true;
+		out->dest.addr = &out->addr;
+	} else if (egress_name_canonical(out->name, hp.host, strlen(hp.host))) {
+		out->dest.name = out->name;
+	} else {
+		bad.why = strchr(hp.host, '/') ? "it is a range or has a path"
+					       : "it is neither a name nor an address";
+		return refuse_asked(&bad, text, err);
+	}
+	return 0;
+}
