@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <linux/audit.h>
 #include <linux/capability.h>
@@ -20,6 +21,7 @@
 #include <linux/seccomp.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -113,9 +115,26 @@ static int filter_calls(void)
 
 /* --- ids, capabilities, files ------------------------------------------------------------------ */
 
+/* The root of a user namespace that maps one id may not change its groups, and they are
+ * those of the ordinary user it is outside (user_namespaces(7), setgroups). */
+static bool setgroups_is_denied(void)
+{
+	char text[8] = "";
+	owned_fd int fd = open("/proc/self/setgroups", O_RDONLY | O_CLOEXEC);
+
+	return fd >= 0 && read(fd, text, sizeof(text) - 1) > 0 && strncmp(text, "deny", 4) == 0;
+}
+
+static int drop_groups(void)
+{
+	if (setgroups(0, NULL) == 0)
+		return 0;
+	return errno == EPERM && setgroups_is_denied() ? 0 : -1;
+}
+
 static int become(uint32_t uid, uint32_t gid)
 {
-	if (gid != UINT32_MAX && (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0))
+	if (gid != UINT32_MAX && (drop_groups() < 0 || setresgid(gid, gid, gid) < 0))
 		return -1;
 	return uid != UINT32_MAX ? setresuid(uid, uid, uid) : 0;
 }
