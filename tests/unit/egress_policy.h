@@ -14,14 +14,14 @@
 #include "base/cleanup.h"
 #include "policy/egress.h"
 
-/* "allow a.test b.test deny ALL_TRAFFIC private 10.0.0.0/8 mode open precedence deny": a word
- * before its values; mode filtered unless named. */
+/* "allow a.test b.test deny ALL_TRAFFIC private 10.0.0.0/8 mode open deny-wins": a word before
+ * its values; mode filtered unless named. */
 static inline int rules_policy(struct policy *p, const char *words, struct nsbox_error *err)
 {
 	static const struct { const char *word, *key; } keys[] = {
 		{ "allow", "net.allow_out" }, { "deny", "net.deny_out" },
 		{ "private", "net.allow_private" }, { "mode", "net.mode" },
-		{ "precedence", "net.precedence" }, { "compat", "net.compat" },
+		{ "compat", "net.compat" },
 	};
 	owned_mem char *copy = strdup(words);
 	const char *key = NULL;
@@ -30,8 +30,10 @@ static inline int rules_policy(struct policy *p, const char *words, struct nsbox
 	assert_int_equal(policy_init(p, NULL), 0);
 	assert_int_equal(policy_set(p, "net.mode", "filtered", NULL), 0);
 	for (char *w = strtok_r(copy, " ", &rest); w; w = strtok_r(NULL, " ", &rest)) {
-		bool is_key = false;
+		bool is_key = strcmp(w, "deny-wins") == 0;
 
+		if (is_key)
+			assert_int_equal(policy_set(p, "net.precedence", "deny", NULL), 0);
 		for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
 			if (strcmp(w, keys[i].word) == 0) {
 				key = keys[i].key;
