@@ -5,29 +5,9 @@
  */
 #include "policy/value.h"
 
-#include "policy/egress.h"
-
 #include <string.h>
 
 #define CHECK_ARGS const struct policy *p, struct nsbox_error *err
-
-/* --- network ---------------------------------------------------------------- */
-
-/* An opening list that opens nothing is what somebody meant to work. */
-static int check_openings(CHECK_ARGS)
-{
-	const char *key = p->net.allow_out.n	     ? "net.allow_out" :
-			  p->net.allow_private.n ? "net.allow_private" :
-						   NULL;
-
-	if (p->net.mode != NET_DISABLED || !key)
-		return 0;
-	err_set(err, NSBOX_E_POLICY,
-		"%s is given, but net.mode is disabled: nothing can be reached",
-		key);
-	err_hint(err, "drop it, or ask for --net filtered");
-	return NSBOX_E_POLICY;
-}
 
 /* --- environment, calls, devices -------------------------------------------- */
 
@@ -234,9 +214,9 @@ static int check_unsupported(CHECK_ARGS)
 int policy_check(CHECK_ARGS)
 {
 	static int (*const checks[])(CHECK_ARGS) = {
-		check_ranges,	   policy_check_paths, egress_check_entries,
-		check_openings,	   check_environment,  check_calls,
-		check_devices,	   check_enforcement,  check_unsupported,
+		check_ranges,	   policy_check_paths, policy_check_net,
+		check_environment, check_calls,	       check_devices,
+		check_enforcement, check_unsupported,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {

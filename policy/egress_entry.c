@@ -2,7 +2,7 @@
  * Entries of egress rules as text, and what is wrong with one. Pure.
  *
  * Must:    say what to write instead, wherever that is clear.
- * Mustn't: show an entry with a user and a password in it.
+ * Mustn't: show an entry that may have a password or a token in it.
  */
 #include "policy/egress_entry.h"
 
@@ -78,7 +78,7 @@ static int check_paste(const char *text, struct entry_error *err)
 
 	if (!scheme && !at)
 		return 0;
-	err->has_secret = at != NULL;
+	err->has_secret = at || strchr(host, '?'); /* a query may have a token in it */
 	host = at ? at + 1 : host;
 	hint_part(err, "give the host alone: ", host, strcspn(host, "/?#"));
 	return bad(err, scheme ? "it is a URL" : "it names a user");
@@ -352,5 +352,48 @@ int entry_parse(struct entry *out, const char *text, enum rule_list list,
 		return -1;
 	set_defaults(&e, &hp, list);
 	*out = e;
+	return 0;
+}
+
+/* --- a destination to ask about ------------------------------------------------------- */
+
+static int refuse_asked(const struct entry_error *e, const char *text, struct nsbox_error *err)
+{
+	if (e->has_secret)
+		err_set(err, NSBOX_E_USAGE, "not a destination: %s", e->why);
+	else
+		err_set(err, NSBOX_E_USAGE, "\"%s\" is not a destination: %s", SHOWN(text), e->why);
+	err_hint(err, "%s", e->hint[0] ? e->hint :
+		 "HOST[:PORT][/udp], as in example.org, 192.0.2.1:53/udp, [2001:db8::1]:443");
+	return NSBOX_E_USAGE;
+}
+
+int egress_ask(struct egress_asked *out, const char *text, struct nsbox_error *err)
+{
+	struct entry_error bad;
+	struct host_port hp;
+	uint64_t port = 443;
+
+	*out = (struct egress_asked){ .is_respelled = false };
+	if (host_port_split(&hp, text, &bad) < 0)
+		return refuse_asked(&bad, text, err);
+	if (hp.has_port && num_uint(hp.port, 1, UINT16_MAX, &port) < 0) {
+		bad.why = "its port is not a number from 1 to 65535";
+		return refuse_asked(&bad, text, err);
+	}
+	out->dest.port = (uint16_t)port;
+	out->dest.proto = hp.proto == PROTO_UDP_BIT ? EGRESS_UDP : EGRESS_TCP;
+	if (addr_parse(&out->addr, hp.host)) {
+		out->dest.addr = &out->addr;
+	} else if (addr_parse_loose(&out->addr, hp.host)) {
+		out->is_respelled = true;
+		out->dest.addr = &out->addr;
+	} else if (egress_name_canonical(out->name, hp.host, strlen(hp.host))) {
+		out->dest.name = out->name;
+	} else {
+		bad.why = strchr(hp.host, '/') ? "it is a range or has a path"
+					       : "it is neither a name nor an address";
+		return refuse_asked(&bad, text, err);
+	}
 	return 0;
 }

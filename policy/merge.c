@@ -142,7 +142,7 @@ static bool is_looser(struct change *c)
 		return choice_of(c->new, k) < choice_of(c->old, k);
 	case TIGHTER_FIXED:
 		/* a profile may be named: its settings are judged one by one */
-		return k->type != KEY_STRING && is_changed(c);
+		return k->field != offsetof(struct policy, profile) && is_changed(c);
 	}
 	return true;
 }
@@ -195,6 +195,9 @@ static int say_looser(const struct settings *s, const struct change *c,
 	else if (key_is_list(c->key))
 		err_set(err, code, "%s: a project may only tighten: it may not lift the list",
 			name);
+	else if (c->key->type == KEY_STRING) /* it may be a secret */
+		err_set(err, code, "%s: a project may only tighten: it may not change it",
+			name);
 	else if (policy_get(c->old, c->key, &old) == 0 &&
 		 policy_get(c->new, c->key, &new) == 0)
 		err_set(err, code, "%s: a project may only tighten: it is %s, not %s",
@@ -203,6 +206,41 @@ static int say_looser(const struct settings *s, const struct change *c,
 	buf_free(&old);
 	buf_free(&new);
 	return at_place(by, code, err);
+}
+
+/*
+ * The lists of the network together: each alone only grows tighter, and yet an allowance
+ * that is the first one beats what was denied, and "all but this" is more than nothing.
+ */
+static const char *network_broken_by(const struct policy *old, const struct policy *new)
+{
+	bool had_nothing = old->net.mode == NET_FILTERED && old->net.compat == COMPAT_NONE &&
+			   !old->net.allow_out.n && !old->net.deny_out.n;
+	bool deny_wins = new->net.precedence == PRECEDENCE_DENY;
+
+	if (old->net.mode == NET_DISABLED || new->net.mode == NET_DISABLED ||
+	    old->net.allow_out.n)
+		return NULL;
+	if (new->net.allow_out.n && (had_nothing || (old->net.deny_out.n && !deny_wins)))
+		return "net.allow_out";
+	return had_nothing && new->net.deny_out.n ? "net.deny_out" : NULL;
+}
+
+static int check_network(const struct policy *old, const struct policy *new,
+			 const struct settings *s, struct nsbox_error *err)
+{
+	const char *name = network_broken_by(old, new);
+	struct change c = { .old = old, .new = new };
+
+	if (!name)
+		return 0;
+	c.key = policy_key(name);
+	c.item = key_list(new, c.key)->v[0];
+	err_set(err, NSBOX_E_POLICY,
+		"%s: a project may only tighten: with \"%s\" more could be reached than before",
+		name, SHOWN(c.item));
+	err_hint(err, "put it into a policy of your own and pass that with -p, or use --set");
+	return at_place(culprit(s, &c), NSBOX_E_POLICY, err);
 }
 
 static int check_tighter(const struct policy *old, const struct policy *new,
@@ -214,7 +252,7 @@ static int check_tighter(const struct policy *old, const struct policy *new,
 		if (!c.key->also && is_looser(&c))
 			return say_looser(s, &c, err);
 	}
-	return 0;
+	return check_network(old, new, s, err);
 }
 
 /* --- apply ----------------------------------------------------------------- */

@@ -61,8 +61,6 @@ void assembly_free(struct assembly *a);
 /* assemble_net.c: lo, and what else policy net.* needs */
 int assemble_network(struct plan_builder *b, const struct policy *p,
 		     const struct assemble_how *how, struct nsbox_error *err);
-/* The netlink batch that loads them, for the doctor. */
-const void *assemble_rules(size_t *len);
 /* Did the launch of `plan` fail for want of nf_tables? Then INLET_BY_PORT may work. */
 bool assemble_lacks_rules(const struct plan *plan, int failed_op, int os_errno);
 

@@ -96,12 +96,6 @@ int assemble_network(struct plan_builder *b, const struct policy *p,
 	return r;
 }
 
-const void *assemble_rules(size_t *len)
-{
-	*len = sizeof(net_rules);
-	return net_rules;
-}
-
 /* What a kernel says that lacks nf_tables (EPROTONOSUPPORT, EAFNOSUPPORT), one of its
  * families or expressions (EOPNOTSUPP, ENOENT), or IPv6 that it could filter. */
 bool assemble_lacks_rules(const struct plan *plan, int failed_op, int os_errno)

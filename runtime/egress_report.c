@@ -26,21 +26,6 @@ static const char *const modes[] = {
 	[NET_DISABLED] = "disabled", [NET_FILTERED] = "filtered", [NET_OPEN] = "open",
 };
 
-/* Which key a cap is, and in which unit its number is shown. */
-static const struct cap_row {
-	uint32_t bit;
-	const char *key, *what;
-	size_t field;
-	bool is_size;
-} caps[] = {
-	{ CAP_CONNECTIONS, "net.connections", "connections at a time",
-	  offsetof(struct policy, net.connections), false },
-	{ CAP_NAMES, "net.names", "names", offsetof(struct policy, net.names), false },
-	{ CAP_BYTES, "net.bytes", "bytes", offsetof(struct policy, net.bytes), true },
-	{ CAP_HOST_BYTES, "net.host_bytes", "bytes with one host",
-	  offsetof(struct policy, net.host_bytes), true },
-};
-
 /* --- one packet ----------------------------------------------------------------- */
 
 /* The strings of a denial: each within the packet, with its NUL, and UTF-8. */
@@ -165,32 +150,6 @@ static int note_end(struct egress_link *l, struct nsbox_result *r)
 	return unknown(r, line);
 }
 
-static int add_cap(struct nsbox_result *r, const struct policy *p, const struct cap_row *c)
-{
-	uint64_t v = *(const uint64_t *)((const char *)p + c->field);
-	uint64_t more = v > UINT64_MAX / 2 ? UINT64_MAX : 2 * v;
-	char what[96], rule[64], allow[80], now[32], then[32];
-
-	snprintf(now, sizeof(now), "%llu", (unsigned long long)v);
-	snprintf(then, sizeof(then), "%llu", (unsigned long long)more);
-	if (c->is_size) {
-		num_size_text(v, now);
-		num_size_text(more, then);
-	}
-	snprintf(what, sizeof(what), "more than %s %s", now, c->what);
-	snprintf(rule, sizeof(rule), "%s=%s", c->key, now);
-	snprintf(allow, sizeof(allow), "--set %s=%s", c->key, then);
-	return result_add_denial(r, "egress", what, rule, allow);
-}
-
-static int add_caps(struct nsbox_result *r, const struct policy *p)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(caps); i++)
-		if ((r->network.totals.cap & caps[i].bit) && add_cap(r, p, &caps[i]) < 0)
-			return NSBOX_E_NOMEM;
-	return 0;
-}
-
 static int note_rest(const struct egress_link *l, struct nsbox_result *r)
 {
 	const struct egress_totals *t = &r->network.totals;
@@ -220,8 +179,6 @@ int egress_report(struct egress_link *l, struct nsbox_result *r, const struct po
 	if (l->sock < 0)
 		return unknown(r, "no egress supervisor ran: what the network did is not known");
 	code = l->is_ended ? note_end(l, r) : hear_all(l, r);
-	if (code >= 0 && r->network.is_known)
-		code = add_caps(r, p);
 	if (code >= 0)
 		code = note_rest(l, r);
 	egress_end(l);

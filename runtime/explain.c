@@ -4,6 +4,7 @@
 #include "runtime/box.h"
 
 #include "base/json.h"
+#include "runtime/egress.h"
 #include "runtime/hints.h"
 #include "runtime/stage.h"
 
@@ -173,6 +174,7 @@ int nsbox_box_explain(struct nsbox_box *box, const struct nsbox_run *in, const c
 		return err_set(err, NSBOX_E_USAGE, "nsbox_box_explain: bad argument");
 	how.proc = box->proc;
 	how.no_listener = box->no_listener;
+	how.pool = box->policy.net.publish.n ? EGRESS_POOL_SIZE : 0;
 	how.interps = &box->interps;
 	r = run_read(&run, in, err);
 	if (r >= 0)

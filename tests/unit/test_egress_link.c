@@ -278,8 +278,6 @@ static void the_record_has_what_the_supervisor_said(void **state)
 			       "\"count\":2}"));
 	assert_non_null(strstr(json, "{\"layer\":\"egress\",\"what\":\"send 192.0.2.1:9/udp\",\"rule\":null,"
 			       "\"allow\":null,\"count\":1}"));
-	assert_non_null(strstr(json, "{\"layer\":\"egress\",\"what\":\"more than 1M bytes\",\"rule\":"
-			       "\"net.bytes=1M\",\"allow\":\"--set net.bytes=2M\",\"count\":null}"));
 	assert_null(strstr(json, SECRET));
 	assert_int_equal(res->notes.n, 0);
 	nsbox_result_free(res);
