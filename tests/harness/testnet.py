@@ -200,7 +200,7 @@ class Internet:
 
     def lookups(self, name=None):
         """Names asked for, sorted, each once; with a name: how often it was asked for."""
-        names = [e["name"] for e in self.events("dns")]
+        names = [e["name"] for e in self.events("dns") if e["name"]]
         return names.count(name) if name else sorted(set(names))
 
     def connections(self, *kinds):
