@@ -119,8 +119,8 @@ static void say_unreachable(struct gate *g, const struct syn *s)
 {
 	uint8_t packet[512];
 
-	inject_to(g, packet, packet_unreach(packet, sizeof(packet), &s->flow, IPPROTO_TCP, s->tcp,
-					    s->tcp_len, UNREACH_HOST), &s->flow.src);
+	inject_to(g, packet, packet_unreach_tcp(packet, sizeof(packet), s, UNREACH_HOST),
+		  &s->flow.src);
 }
 
 /* --- judging ---------------------------------------------------------------------------------------- */

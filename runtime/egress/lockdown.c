@@ -10,6 +10,7 @@
 #include "runtime/egress/lockdown.h"
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -115,14 +116,16 @@ static int filter_calls(void)
 
 /* --- ids, capabilities, files ------------------------------------------------------------------ */
 
-/* The root of a user namespace that maps one id may not change its groups, and they are
- * those of the ordinary user it is outside (user_namespaces(7), setgroups). */
+/* Root of a user namespace that an ordinary user made may not drop groups: they are that
+ * user's, as they are the box's (launch.c). */
 static bool setgroups_is_denied(void)
 {
-	char text[8] = "";
-	owned_fd int fd = open("/proc/self/setgroups", O_RDONLY | O_CLOEXEC);
+	struct buf text = BUF_INIT(16);
+	bool is_denied = fd_read_file(AT_FDCWD, "/proc/self/setgroups", &text) == 0 &&
+			 strncmp(buf_text(&text), "deny", 4) == 0;
 
-	return fd >= 0 && read(fd, text, sizeof(text) - 1) > 0 && strncmp(text, "deny", 4) == 0;
+	buf_free(&text);
+	return is_denied;
 }
 
 static int drop_groups(void)

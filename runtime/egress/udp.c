@@ -43,15 +43,9 @@ void udp_answer(const struct udp_relay *u, const struct flow *f, const uint8_t *
 	inject(u, packet_udp(u->batch->packet, PACKET_MAX, f, data, len), &f->src);
 }
 
-/* The kernel finds the socket by the ports; length and checksum of what was sent are not
- * looked at. */
 void udp_say_unreachable(const struct udp_relay *u, const struct flow *f, enum unreach code)
 {
-	const uint8_t head[8] = { (uint8_t)(f->sport >> 8), (uint8_t)f->sport,
-				  (uint8_t)(f->dport >> 8), (uint8_t)f->dport, 0, 8 };
-
-	inject(u, packet_unreach(u->batch->packet, PACKET_MAX, f, IPPROTO_UDP, head, sizeof(head),
-				 code), &f->src);
+	inject(u, packet_unreach_udp(u->batch->packet, PACKET_MAX, f, code), &f->src);
 }
 
 /* --- judging ---------------------------------------------------------------------------- */

@@ -82,8 +82,7 @@ static void check_refusals(const struct syn *s)
 	check_sound(p, len);
 	require(!packet_read_syn(&none, p, len));
 	for (int code = UNREACH_HOST; code <= UNREACH_PROHIBITED; code++) {
-		len = packet_unreach(p, sizeof(p), &s->flow, IPPROTO_TCP, s->tcp, s->tcp_len,
-				     (enum unreach)code);
+		len = packet_unreach_tcp(p, sizeof(p), s, (enum unreach)code);
 		require(len != 0);
 		check_sound(p, len);
 		require(!packet_read_syn(&none, p, len));
