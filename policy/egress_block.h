@@ -52,5 +52,11 @@ static inline const void *block_at(const struct block *b, uint32_t offset)
 const char *rules_text(const struct egress_rules *r, enum rule_list list, int32_t rule);
 /* The range of the always-denied set that an address is in; NULL: none. */
 const char *private_range(const struct egress_addr *a);
+/* Entry i of that set, of how many: the number of them. *out may be NULL. */
+struct private_net {
+	struct egress_addr addr;
+	unsigned bits;
+};
+size_t private_nets(struct private_net *out, size_t i);
 
 #endif

@@ -83,3 +83,13 @@ const char *private_range(const struct egress_addr *a)
 	}
 	return found;
 }
+
+size_t private_nets(struct private_net *out, size_t i)
+{
+	if (out && i < ARRAY_SIZE(ranges)) {
+		*out = (struct private_net){ .bits = ranges[i].bits };
+		out->addr.family = ranges[i].family;
+		memcpy(out->addr.bytes, ranges[i].bytes, sizeof(out->addr.bytes));
+	}
+	return ARRAY_SIZE(ranges);
+}
