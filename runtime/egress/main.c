@@ -125,7 +125,7 @@ static const char *new_config(struct supervisor *s, struct packet *p)
 	s->e.ledger.rules = s->e.rules;
 	resolver_configure(s->e.resolver, c);
 	conn_rejudge_all(&s->e);
-	udp_rules_changed(&s->udp, s->e.rules);
+	udp_rules_changed(&s->udp);
 	config_unmap(old);
 	say_ready(s);
 	return NULL;

@@ -8,6 +8,8 @@
  */
 #include "runtime/egress/packet.h"
 
+#include "runtime/egress/hash.h"
+
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -63,59 +65,23 @@ bool flow_equal(const struct flow *a, const struct flow *b)
 	       addr_equal(&a->dst, &b->dst);
 }
 
-struct sip {
-	uint64_t a, b, c, d;
-};
-
-static uint64_t turn(uint64_t v, int bits)
-{
-	return v << bits | v >> (64 - bits);
-}
-
-static void sip_round(struct sip *s)
-{
-	s->a += s->b;
-	s->c += s->d;
-	s->b = turn(s->b, 13) ^ s->a;
-	s->d = turn(s->d, 16) ^ s->c;
-	s->a = turn(s->a, 32);
-	s->c += s->b;
-	s->a += s->d;
-	s->b = turn(s->b, 17) ^ s->c;
-	s->d = turn(s->d, 21) ^ s->a;
-	s->c = turn(s->c, 32);
-}
-
-static void sip_add(struct sip *s, uint64_t word)
-{
-	s->d ^= word;
-	sip_round(s);
-	s->a ^= word;
-}
-
 /*
- * SipHash-1-3 under a key that the kernel gave this process at exec: the payload chooses
- * addresses and ports, and must not be able to choose the bucket.
+ * Under a key that the kernel gave this process at exec: the payload chooses addresses and
+ * ports, and must not be able to choose the bucket.
  */
 uint32_t flow_hash(const struct flow *f)
 {
-	const uint8_t *random = (const uint8_t *)getauxval(AT_RANDOM);
-	uint64_t key[2] = { 0 }, words[5] = { 0 };
-	struct sip s;
+	const void *random = (const void *)getauxval(AT_RANDOM);
+	uint8_t text[2 * 16 + 2 * 2] = { 0 };
+	struct hash_key key = { 0 };
 
 	if (random)
-		memcpy(key, random, sizeof(key));
-	memcpy(&words[0], f->src.bytes, addr_len(&f->src));
-	memcpy(&words[2], f->dst.bytes, addr_len(&f->dst));
-	words[4] = (uint64_t)f->src.family << 32 | (uint32_t)f->sport << 16 | f->dport;
-	s = (struct sip){ key[0] ^ 0x736f6d6570736575, key[1] ^ 0x646f72616e646f6d,
-			  key[0] ^ 0x6c7967656e657261, key[1] ^ 0x7465646279746573 };
-	for (size_t i = 0; i < 5; i++)
-		sip_add(&s, words[i]);
-	s.c ^= 0xff;
-	for (int i = 0; i < 3; i++)
-		sip_round(&s);
-	return (uint32_t)(s.a ^ s.b ^ s.c ^ s.d);
+		memcpy(&key, random, sizeof(key));
+	memcpy(text, f->src.bytes, addr_len(&f->src));
+	memcpy(text + 16, f->dst.bytes, addr_len(&f->dst));
+	put16(text + 32, f->sport);
+	put16(text + 34, f->dport);
+	return (uint32_t)hash_bytes(&key, text, sizeof(text));
 }
 
 /* --- reading ------------------------------------------------------------------ */

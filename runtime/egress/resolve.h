@@ -7,6 +7,7 @@
 #define EGRESS_RESOLVE_H
 
 #include "policy/egress.h"
+#include "runtime/egress/ask.h"
 #include "runtime/egress/loop.h"
 #include "runtime/egress_wire.h"
 
@@ -26,12 +27,21 @@ struct lookup {
 	struct lookup *next, **self;	/* of the resolver */
 };
 
+/*
+ * As getaddrinfo(3) with "hosts: files dns" and no search list: a name is asked for as it
+ * is. "localhost" and all below it is loopback and never asked for (RFC 6761). NULL: no
+ * memory, or no randomness.
+ */
 struct resolver *resolver_new(struct loop *loop, const struct egress_config *config);
-void resolver_free(struct resolver *r);
+void resolver_free(struct resolver *r);	/* not within a callback of it */
 /* @l->name and @l->done are set. 0, or -1: no memory, or too many at a time. */
 int resolver_ask(struct resolver *r, struct lookup *l);
 void resolver_cancel(struct resolver *r, struct lookup *l);
-/* New configuration (servers, hosts): what is under way goes on with the old. */
+/* One question of another type, uncached; query.name, query.type and done are set. What it
+ * costs is the caller's to bound. */
+void resolver_relay(struct resolver *r, struct ask *a);
+/* New configuration (servers, hosts): what is under way goes on with the old.
+ * Without memory for it the old one stays. */
 void resolver_configure(struct resolver *r, const struct egress_config *config);
 
 #endif

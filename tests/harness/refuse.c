@@ -7,7 +7,9 @@
  * "listener" is a caller that has taken the one place for a seccomp listener (EBUSY for
  * another); "capabilities" is Ubuntu's AppArmor restriction: everybody may make a user
  * namespace, and inside of it what needs a capability is refused, mounts with EACCES
- * and the rest with EPERM; any other word is a call that an old kernel does not have
+ * and the rest with EPERM; "nftables" is a kernel without nf_tables (no netlink socket of
+ * netfilter: EPROTONOSUPPORT); "ipv6" one that was started with ipv6.disable=1 (no socket
+ * of that family: EAFNOSUPPORT); any other word is a call that an old kernel does not have
  * (ENOSYS).
  *
  * Runs before nsbox, as its parent. Must fail loudly on an unknown word: a wrapper
@@ -16,12 +18,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
+#include <linux/netlink.h>
 #include <linux/seccomp.h>
 #include <linux/sockios.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -133,6 +137,36 @@ static int refuse_capabilities(void)
 	return refuse_interface_flags();
 }
 
+static int refuse_nftables(void)
+{
+	const struct sock_filter insn[] = {
+		LOAD(nr),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 5),
+		LOAD(args[0]),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_NETLINK, 0, 3),
+		LOAD(args[2]),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NETLINK_NETFILTER, 0, 1),
+		FAIL(EPROTONOSUPPORT),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+
+	return install(insn, sizeof(insn) / sizeof(*insn));
+}
+
+static int refuse_ipv6(void)
+{
+	const struct sock_filter insn[] = {
+		LOAD(nr),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 3),
+		LOAD(args[0]),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_INET6, 0, 1),
+		FAIL(EAFNOSUPPORT),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+
+	return install(insn, sizeof(insn) / sizeof(*insn));
+}
+
 static int refuse_word(const char *word)
 {
 	if (!strcmp(word, "listener"))
@@ -141,6 +175,10 @@ static int refuse_word(const char *word)
 		return refuse_newuser();
 	if (!strcmp(word, "capabilities"))
 		return refuse_capabilities();
+	if (!strcmp(word, "nftables"))
+		return refuse_nftables();
+	if (!strcmp(word, "ipv6"))
+		return refuse_ipv6();
 	for (size_t i = 0; i < sizeof(missing) / sizeof(*missing); i++)
 		if (!strcmp(missing[i].word, word))
 			return refuse_call(missing[i].number, ENOSYS);
