@@ -100,8 +100,9 @@ struct egress_range {
 long egress_ranges4(const struct egress_rules *r, struct egress_range **out);
 /* net.precedence=deny */
 bool egress_deny_wins(const struct egress_rules *r);
-/* An entry that is a name, as it was written; NULL: all are addresses. */
-const char *egress_first_name(const struct egress_rules *r);
+/* An entry that such ranges cannot say, as it was written: a name, or an allowed range of
+ * IPv6. NULL: there is none. */
+const char *egress_beyond_ranges4(const struct egress_rules *r);
 
 /*
  * What a denial says: `what` "connect example.org:443", "lookup example.org", "send

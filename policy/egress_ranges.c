@@ -64,12 +64,22 @@ bool egress_deny_wins(const struct egress_rules *r)
 	return block_of(r)->flags & RULES_DENY_WINS;
 }
 
-const char *egress_first_name(const struct egress_rules *r)
+static const char *text_of(const struct egress_rules *r, const struct ports *p)
+{
+	return rules_text(r, (enum rule_list)p->list, (int32_t)p->rule);
+}
+
+const char *egress_beyond_ranges4(const struct egress_rules *r)
 {
 	const struct block *b = block_of(r);
-	const struct name_row *row = block_at(b, b->names);
+	const struct name_row *name = block_at(b, b->names);
+	const struct net_row *net = block_at(b, b->nets);
 
-	if (!b->name_count)
-		return NULL;
-	return rules_text(r, (enum rule_list)row->ports.list, (int32_t)row->ports.rule);
+	if (b->name_count)
+		return text_of(r, &name->ports);
+	/* ALL_TRAFFIC is all that there is; what is denied of IPv6 is not reached anyway. */
+	for (uint32_t i = 0; i < b->net_count; i++)
+		if (net[i].family == 6 && !net[i].is_all && net[i].ports.list != LIST_DENY)
+			return text_of(r, &net[i].ports);
+	return NULL;
 }

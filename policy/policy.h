@@ -30,6 +30,7 @@ enum key_type {
 };
 
 enum net_mode { NET_DISABLED, NET_FILTERED, NET_OPEN };
+enum net_path { NET_PATH_INLET, NET_PATH_VETH };
 enum net_precedence { PRECEDENCE_ALLOW, PRECEDENCE_DENY };
 enum syscall_level {
 	LEVEL_STRICT,	/* no fork or exec after start, no sockets */
@@ -65,6 +66,7 @@ struct policy {
 	struct {
 		int mode;		/* enum net_mode */
 		int precedence;		/* enum net_precedence */
+		int path;		/* enum net_path */
 		struct strlist allow_out, deny_out, allow_private;
 		uint64_t connections;	/* at a time */
 		uint64_t names;		/* looked up, in all */

@@ -20,6 +20,7 @@
 #define DAY (SECOND * 86400)
 
 static const char *const net_modes[] = { "disabled", "filtered", "open", NULL };
+static const char *const net_paths[] = { "inlet", "veth", NULL };
 static const char *const precedences[] = { "allow", "deny", NULL };
 static const char *const levels[] = { "strict", "default", "build", "debug",
 				      "audit",	NULL };
@@ -169,6 +170,10 @@ const struct key policy_keys[] = {
 	  .field = AT(net.resolvers), .value_name = "ADDRESS[:PORT]",
 	  .by = BY_NETNS, .tighter = TIGHTER_FIXED,
 	  .help = "name server to ask; none: those of the host's resolv.conf" },
+	{ .name = "net.path", .type = KEY_CHOICE, .field = AT(net.path),
+	  .preset = "inlet", .choices = net_paths, .flag = "--net-path",
+	  .value_name = "PATH", .by = BY_NETNS, .tighter = TIGHTER_FIRST,
+	  .help = "how packets go out: inlet, by a process of nsbox; veth, by a device of the host's network (root; IPv4; rules for addresses alone)" },
 	{ .name = "net.publish", .type = KEY_LIST, .field = AT(net.publish),
 	  .flag = "--publish", .value_name = "[ADDRESS:]PORT:BOXPORT",
 	  .by = BY_NETNS, .tighter = TIGHTER_FEWER,

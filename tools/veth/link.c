@@ -21,6 +21,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Where the /30 of boxes come from, in this order: of the carriers' range, which nobody's own
@@ -33,7 +34,7 @@ static const struct range {
 	{ 0x0a7f0000, 1 << 14 },	/* 10.127.0.0/16 */
 	{ 0xac1f0000, 1 << 14 },	/* 172.31.0.0/16 */
 };
-enum { PREFIX = 30, SLOT = 4, TRIES = 64 };
+enum { PREFIX = 30, SLOT = 4, TRIES = 64, CARRIER_MS = 2000, IF_OPER_UP = 6 /* linux/if.h */ };
 
 /* libnl has numbers of its own. */
 static int os_errno_of(int nl)
@@ -272,6 +273,27 @@ static int start_host(struct pair *p)
 	return r < 0 ? r : set_up(p->host, device);
 }
 
+/*
+ * The end that was up first learns of its carrier in a worker of the kernel; until then it
+ * drops what it should send, and a connection would wait a second for its next SYN.
+ */
+static int await_carrier(struct pair *p)
+{
+	const struct timespec tick = { .tv_nsec = 1000000 };
+
+	for (int i = 0; i < CARRIER_MS; i++) {
+		struct rtnl_link *link = NULL;
+		int r = rtnl_link_get_kernel(p->host, 0, p->device, &link);
+		bool is_up = r == 0 && rtnl_link_get_operstate(link) == IF_OPER_UP;
+
+		rtnl_link_put(link);
+		if (r < 0 || is_up)
+			return os_errno_of(r);
+		nanosleep(&tick, NULL);
+	}
+	return -ETIMEDOUT;
+}
+
 static int enter(int ns)
 {
 	return setns(ns, CLONE_NEWNET) < 0 ? -errno : 0;
@@ -289,7 +311,12 @@ int pair_start(struct pair *p, const char **what)
 	if (r == 0)
 		r = start_box(p);
 	back = enter(p->own_ns);
-	return r < 0 ? r : back;
+	if (r == 0)
+		r = back;
+	if (r < 0)
+		return r;
+	*what = "wait for the devices";
+	return await_carrier(p);
 }
 
 /* --- sockets ----------------------------------------------------------------------------------- */
