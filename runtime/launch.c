@@ -363,6 +363,8 @@ static int take_packet(const struct launch_request *r, struct live *l, const str
 	if (code < 0 || --*pending)
 		return code;
 	code = r->network(r->network_arg, 0, 0, NULL, 0, err);
+	if (code < 0)
+		err_stage(err, stage_name(STAGE_network));
 	return code < 0 ? code : send_start(l->sock, r, err);
 }
 

@@ -7,7 +7,8 @@ PROOF_CFLAGS := -std=gnu11 -D_GNU_SOURCE -O2 -g -Wall -Wextra -Wshadow -Wstrict-
 	-Wmissing-prototypes -Wformat=2 -Wvla -Wundef -Werror -static \
 	-idirafter /usr/include -idirafter /usr/include/$(shell uname -m)-linux-gnu
 ATTACK_SRCS := $(wildcard tests/escape/attack/*.c)
-PROOF_BINS := $(B)/tests/attack $(B)/tests/refuse $(B)/tests/contain
+PROOF_BINS := $(B)/tests/attack $(B)/tests/refuse $(B)/tests/contain \
+	$(B)/tests/netclient $(B)/tests/netclient-libc
 
 proof-bins: $(PROOF_BINS)
 
@@ -15,8 +16,23 @@ $(B)/tests/attack: $(ATTACK_SRCS) tests/escape/attack/attack.h tests/tests.mk
 	@mkdir -p $(@D)
 	$(MUSL_CC) $(PROOF_CFLAGS) -o $@ $(ATTACK_SRCS)
 
-$(B)/tests/refuse $(B)/tests/contain: $(B)/tests/%: tests/harness/%.c tests/tests.mk
+$(B)/tests/refuse $(B)/tests/contain $(B)/tests/netclient: $(B)/tests/%: tests/harness/%.c tests/tests.mk
 	@mkdir -p $(@D)
 	$(MUSL_CC) $(PROOF_CFLAGS) -o $@ $<
+
+# The same client with glibc's resolver, as most programs have it.
+$(B)/tests/netclient-libc: tests/harness/netclient.c tests/tests.mk
+	@mkdir -p $(@D)
+	$(CC) $(filter-out -static -idirafter /usr/include%,$(PROOF_CFLAGS)) -o $@ $<
+
+# A client without any libc, where Go is installed; the suite says when it is not.
+GO ?= $(firstword $(shell command -v go) $(wildcard /usr/local/go/bin/go))
+ifneq ($(GO),)
+proof-bins: $(B)/tests/goclient
+endif
+$(B)/tests/goclient: tests/harness/goclient.go tests/tests.mk
+	@mkdir -p $(@D)
+	CGO_ENABLED=0 GO111MODULE=off GOCACHE=$(abspath $(B))/tests/go-cache HOME=$(abspath $(B)) \
+		$(GO) build -o $@ $<
 
 .PHONY: proof-bins

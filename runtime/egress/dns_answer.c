@@ -83,7 +83,8 @@ static bool has_shape(const struct reader *r, const struct rr *rr)
 static void note_answer(struct dns_result *out, const struct dns_query *asked, const struct rr *rr)
 {
 	out->only_asked &= rr->class == DNS_CLASS_IN &&
-			   (rr->type == asked->type || rr->type == DNS_CNAME);
+			   (rr->type == asked->type || rr->type == DNS_CNAME ||
+			    rr->type == DNS_DNAME);
 }
 
 /* How long "there is nothing" holds: RFC 2308. */

@@ -86,7 +86,7 @@ struct dns_result {		/* of an upstream answer */
 	enum dns_rcode rcode;
 	bool truncated;		/* then nothing else is filled in */
 	bool has_soa;		/* the server knows the end of the chain, and it has no such data */
-	bool only_asked;	/* all of the answer section is CNAMEs and what was asked for */
+	bool only_asked;	/* the answer section is what was asked for, and aliases */
 	struct egress_addr addrs[DNS_ADDRS];
 	unsigned count;
 	uint32_t ttl;		/* the least of all that was used; UINT32_MAX: nothing was */

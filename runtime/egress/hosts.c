@@ -87,3 +87,11 @@ unsigned hosts_find(const char *text, size_t len, const char *name, struct egres
 	}
 	return n;
 }
+
+bool hosts_is_localhost(const char *name)
+{
+	size_t n = strlen(name), tail = strlen("localhost");
+
+	return n >= tail && strcmp(name + n - tail, "localhost") == 0 &&
+	       (n == tail || name[n - tail - 1] == '.');
+}

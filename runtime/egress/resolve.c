@@ -370,18 +370,10 @@ static void begin_queued(struct resolver *r)
 
 /* --- without asking ---------------------------------------------------------- */
 
-static bool is_localhost(const char *name)
-{
-	size_t n = strlen(name), tail = strlen("localhost");
-
-	return n >= tail && strcmp(name + n - tail, "localhost") == 0 &&
-	       (n == tail || name[n - tail - 1] == '.');
-}
-
 static unsigned static_addrs(const struct resolver *r, const char *name,
 			     struct egress_addr to[LOOKUP_ADDRS])
 {
-	if (is_localhost(name)) {
+	if (hosts_is_localhost(name)) {
 		to[0] = (struct egress_addr){ 4, { 127, 0, 0, 1 } };
 		to[1] = (struct egress_addr){ 6, { [15] = 1 } };
 		return 2;

@@ -18,14 +18,25 @@ struct stub {
 	struct resolver *resolver;
 	struct ledger *ledger;
 	bool has_v6;		/* the box: else AAAA has no address */
+	/* the rest begins as zero and is stub.c's and stub_serve.c's own */
+	struct stub_ask *asks;	/* that wait for an upstream answer */
+	unsigned ask_count, relay_count;
+	struct stub_socket *sockets;
+	struct stub_conn *conns;
+	unsigned conn_count;
 };
+/* All sockets are closed, all questions under way end without an answer. */
+void stub_end(struct stub *s);
 
 /* One question. The answer is given to @reply, now or later, exactly once; `arg` tells it
- * whom to. A question that is no question gets no answer (then reply has len 0). */
+ * whom to. A question that is no question gets no answer (then reply has len 0).
+ * -1: no memory, and reply is not called. */
 struct stub_ask;
 typedef void stub_reply(void *arg, const uint8_t *answer, size_t len);
 int stub_ask(struct stub *s, const uint8_t *query, size_t len, bool over_tcp, stub_reply *reply,
 	     void *arg);
+
+void stub_serve_end(struct stub *s);	/* the sockets' part of stub_end() */
 
 /* Serve the box's own sockets: 127.0.0.1:53. TCP connections are bounded in number and time. */
 int stub_serve_udp(struct stub *s, int fd);

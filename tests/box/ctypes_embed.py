@@ -169,7 +169,8 @@ def nothing_is_left(tap):
     tap.equal(leftovers(), [], "no process is left")
 
 
-become_reaper()
-run_tests([python_runs_python_in_a_box, failures_are_records_and_no_exceptions,
-           threads_and_children_of_the_program_do_not_disturb, an_event_loop_needs_one_descriptor,
-           signals_of_the_interpreter_arrive_and_break_nothing, nothing_is_left])
+if __name__ == "__main__":
+    become_reaper()
+    run_tests([python_runs_python_in_a_box, failures_are_records_and_no_exceptions,
+               threads_and_children_of_the_program_do_not_disturb, an_event_loop_needs_one_descriptor,
+               signals_of_the_interpreter_arrive_and_break_nothing, nothing_is_left])

@@ -37,6 +37,7 @@ def fresh():
 def argv(*flags):
     """A box with one of everything: a writable folder (placeholders), tmpfs, artifacts."""
     return [FAULTY, "run", "--rw", f"{PLACE}:/w", "--tmpfs", "/scratch:1M", "--timeout", "20",
+            "--net", "filtered", "--allow-out", "203.0.113.1", "--publish", "47113:80",
             *flags, "--", "touch", "/w/ran"]
 
 

@@ -27,7 +27,7 @@ enum { POOL = 20, LONG_MS = 30000, MOMENT_MS = 200 };
 
 struct supervisor { /* what the callback was given */
 	int out;		/* the payload's output */
-	unsigned inlets, pool, others;
+	unsigned inlets, pool, ends, others;
 	bool was_early;		/* the payload ran before all was here */
 	int refuse_after;	/* packets; -1: none is refused */
 };
@@ -55,6 +55,8 @@ static int take(void *arg, unsigned tag, unsigned bits, const int *fds, size_t n
 		s->inlets |= bits;
 	else if (tag == WIRE_TAG_POOL)
 		s->pool += (unsigned)n;
+	else if (!tag && !n)
+		s->ends++;
 	else
 		s->others++;
 	if (s->refuse_after-- == 0)
@@ -132,6 +134,7 @@ static void the_payload_starts_when_all_of_the_network_is_handed_on(void **state
 	assert_int_equal(r, 0);
 	assert_int_equal(s.inlets, (1u << INLET_FD_COUNT) - 1);
 	assert_int_equal(s.pool, POOL);
+	assert_int_equal(s.ends, 1);
 	assert_int_equal(s.others, 0);
 	assert_false(s.was_early);
 	assert_true(has_output(s.out, LONG_MS));
@@ -147,7 +150,7 @@ static void the_payload_starts_when_all_of_the_network_is_handed_on(void **state
 static void a_network_that_nobody_takes_is_the_end_of_the_box(void **state)
 {
 	(void)state;
-	for (int refused = 0; refused < 3; refused++) { /* the inlet, and two packets of the pool */
+	for (int refused = 0; refused < 4; refused++) { /* the inlet, two packets of the pool, the end */
 		struct supervisor s = { .refuse_after = refused };
 		struct nsbox_error err = NSBOX_ERROR_INIT;
 		struct live l = LIVE_INIT;
