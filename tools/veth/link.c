@@ -104,15 +104,17 @@ static bool is_free(struct nl_cache *routes, uint32_t first)
 /* The name is the slot's: whoever has it has the addresses. */
 static int make_pair(struct pair *p)
 {
-	struct rtnl_link *link = rtnl_link_veth_alloc();
+	struct rtnl_link *link = rtnl_link_veth_alloc(), *peer;
 	int r;
 
 	if (!link)
 		return -ENOMEM;
+	peer = rtnl_link_veth_get_peer(link);
 	rtnl_link_set_name(link, p->device);
-	rtnl_link_set_name(rtnl_link_veth_get_peer(link), VETH_BOX_DEVICE);
-	rtnl_link_set_ns_fd(rtnl_link_veth_get_peer(link), p->box_ns);
+	rtnl_link_set_name(peer, VETH_BOX_DEVICE);
+	rtnl_link_set_ns_fd(peer, p->box_ns);
 	r = rtnl_link_add(p->host, link, NLM_F_CREATE | NLM_F_EXCL);
+	rtnl_link_put(peer);
 	rtnl_link_put(link);
 	return os_errno_of(r);
 }
@@ -350,18 +352,37 @@ int pair_open(struct pair *p, const char **what)
 	return r < 0 ? r : back;
 }
 
+static void delete_device(struct pair *p)
+{
+	struct rtnl_link *link = rtnl_link_alloc();
+
+	if (!link)
+		return; /* it goes with the box's namespace */
+	rtnl_link_set_name(link, p->device);
+	/* It may be gone already, for the same reason. */
+	rtnl_link_delete(p->host, link);
+	rtnl_link_put(link);
+}
+
+void pair_close_box(struct pair *p)
+{
+	if (p->box_nft)
+		mnl_socket_close(p->box_nft);
+	p->box_nft = NULL;
+}
+
 void pair_remove(struct pair *p)
 {
-	struct rtnl_link *link;
-
-	if (!p->is_made)
-		return;
-	link = rtnl_link_alloc();
-	if (link) {
-		rtnl_link_set_name(link, p->device);
-		/* It may be gone with the box's namespace. */
-		rtnl_link_delete(p->host, link);
-		rtnl_link_put(link);
-	}
+	if (p->is_made)
+		delete_device(p);
 	p->is_made = false;
+	pair_close_box(p);
+	if (p->host_nft)
+		mnl_socket_close(p->host_nft); /* and with it the host's table */
+	nl_socket_free(p->host);
+	if (p->own_ns >= 0)
+		close(p->own_ns);
+	p->host_nft = NULL;
+	p->host = NULL;
+	p->own_ns = -1;
 }

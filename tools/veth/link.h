@@ -26,7 +26,9 @@ int pair_open(struct pair *p, const char **what);
 int pair_make(struct pair *p, uint32_t begin_at, const char **what);
 /* Addresses, routes, up. */
 int pair_start(struct pair *p, const char **what);
-/* Both devices go, whoever holds the box's namespace. */
+/* Its socket in the box's namespace would keep that. */
+void pair_close_box(struct pair *p);
+/* Both devices go, whoever holds the box's namespace; then the host's table, and all else. */
 void pair_remove(struct pair *p);
 
 #endif

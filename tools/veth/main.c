@@ -135,7 +135,7 @@ static int load_rules(struct pair *p, const struct egress_rules *rules)
 	const struct filter host = { rules, table, p->device, p->box_address, true };
 	int r = filter_load(&box, p->box_nft);
 
-	mnl_socket_close(p->box_nft); /* it would keep the box's namespace */
+	pair_close_box(p);
 	snprintf(table, sizeof(table), "nsbox_%s", p->device + strlen("nsbox"));
 	return r < 0 ? r : filter_load(&host, p->host_nft);
 }
@@ -224,7 +224,7 @@ static int serve(int launcher)
 		r = ready(&p);
 	if (r == 0)
 		keep(launcher);
-	pair_remove(&p); /* then the tables, with the sockets */
+	pair_remove(&p);
 	return r;
 }
 
