@@ -5,70 +5,9 @@
  */
 #include "policy/value.h"
 
-#include "policy/egress.h"
-
-#include <stdlib.h>
 #include <string.h>
 
 #define CHECK_ARGS const struct policy *p, struct nsbox_error *err
-
-/* --- network ---------------------------------------------------------------- */
-
-/* An opening list that opens nothing is what somebody meant to work. */
-static int check_openings(CHECK_ARGS)
-{
-	const char *key = p->net.allow_out.n	     ? "net.allow_out" :
-			  p->net.allow_private.n ? "net.allow_private" :
-						   NULL;
-
-	if (p->net.mode != NET_DISABLED || !key)
-		return 0;
-	err_set(err, NSBOX_E_POLICY,
-		"%s is given, but net.mode is disabled: nothing can be reached",
-		key);
-	err_hint(err, "drop it, or ask for --net filtered");
-	return NSBOX_E_POLICY;
-}
-
-/* What the inlet's process does, a packet filter does not: names, caps, proxies. */
-static const char *beyond_veth(const struct policy *p)
-{
-	static const char *const keys[] = { "net.publish", "net.proxy", "net.connections",
-					    "net.names", "net.bytes", "net.host_bytes" };
-
-	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
-		if (!policy_is_preset(p, policy_key(keys[i])))
-			return keys[i];
-	return NULL;
-}
-
-static int check_veth(CHECK_ARGS)
-{
-	struct egress_rules *rules = NULL;
-	const char *key, *entry;
-	int code;
-
-	if (p->net.path != NET_PATH_VETH)
-		return 0;
-	if (p->net.mode == NET_DISABLED)
-		return err_set(err, NSBOX_E_POLICY, "net.path is veth, but net.mode is disabled");
-	code = egress_compile(&rules, p, err);
-	if (code < 0)
-		return code;
-	key = beyond_veth(p);
-	entry = egress_beyond_ranges4(rules);
-	if (key)
-		code = err_set(err, NSBOX_E_POLICY, "%s cannot be enforced with net.path=veth", key);
-	else if (entry)
-		code = err_set(err, NSBOX_E_POLICY,
-			       "\"%s\" cannot be enforced with net.path=veth: its rules are for IPv4 "
-			       "addresses, CIDRs and ALL_TRAFFIC", SHOWN(entry));
-	free(rules);
-	if (code < 0)
-		err_hint(err, "leave out net.path=veth: the default path has names, IPv6, caps, proxies "
-			      "and published ports");
-	return code;
-}
 
 /* --- environment, calls, devices -------------------------------------------- */
 
@@ -275,10 +214,9 @@ static int check_unsupported(CHECK_ARGS)
 int policy_check(CHECK_ARGS)
 {
 	static int (*const checks[])(CHECK_ARGS) = {
-		check_ranges,	   policy_check_paths, egress_check_entries,
-		check_openings,	   check_veth,	       check_environment,
-		check_calls,	   check_devices,      check_enforcement,
-		check_unsupported,
+		check_ranges,	   policy_check_paths, policy_check_net,
+		check_environment, check_calls,	       check_devices,
+		check_enforcement, check_unsupported,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {

@@ -5,8 +5,12 @@
  * launcher hands to the supervisor (runtime/egress/) and which `nsbox policy explain`
  * reads as well: one matcher, one truth. Pure, no allocation while judging.
  *
- * Default: with mode filtered and any allow_out, everything else is denied. With mode open,
- * or filtered with deny_out alone, everything is allowed but deny_out and the private set.
+ * Default: with mode filtered and any allow_out, everything else is denied, and without any
+ * list everything. With mode open, or filtered with deny_out alone, everything is allowed
+ * but deny_out and the private set. net.compat=e2b: allow_out alone blocks nothing.
+ *
+ * An entry without a port means all of them and both protocols; but of a name that is
+ * allowed, TCP 80 and 443.
  */
 #ifndef POLICY_EGRESS_H
 #define POLICY_EGRESS_H
@@ -47,7 +51,8 @@ struct egress_rules {	/* the head of the block */
 /* One malloc'ed block, the caller's to free(). NSBOX_E_POLICY with key, entry and a
  * suggestion. The policy has passed policy_check(). */
 int egress_compile(struct egress_rules **out, const struct policy *p, struct nsbox_error *err);
-/* Is a block from elsewhere well-formed? Judging needs no further check after that. */
+/* Is a block from elsewhere well-formed? Judging needs no further check after that. It
+ * must be aligned for uint32_t. */
 bool egress_is_valid(const void *block, size_t size);
 
 enum egress_why {
@@ -117,5 +122,21 @@ void egress_explain_denial(const struct egress_rules *r, const struct egress_des
 /* A sentence for `nsbox policy explain`: "allowed: net.allow_out \"*.example.org\" ...". */
 void egress_explain(const struct egress_rules *r, const struct egress_dest *d,
 		    const struct egress_verdict *v, struct buf *out);
+
+/* What the rules say without meaning it, a sentence each (a denial that an allowance
+ * swallows, say): appended. 0 or negative. Nothing for a policy that egress_compile() refuses. */
+int egress_warnings(const struct policy *p, struct strlist *out);
+
+/*
+ * A destination as people write it: HOST[:PORT][/udp], HOST a name or an address in any
+ * spelling of inet_aton(3). Port 443 unless written. NSBOX_E_USAGE.
+ */
+struct egress_asked {
+	char name[EGRESS_NAME_MAX + 1];	/* empty: an address was asked for */
+	struct egress_addr addr;
+	struct egress_dest dest;	/* points into this struct: not to be copied */
+	bool is_respelled;		/* "0x7f.1": `addr` is what it means */
+};
+int egress_ask(struct egress_asked *out, const char *text, struct nsbox_error *err);
 
 #endif

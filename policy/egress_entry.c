@@ -1,113 +1,33 @@
 /*
- * Names, addresses and entries of egress rules as text. Pure.
+ * Entries of egress rules as text, and what is wrong with one. Pure.
  *
- * Must: have one canonical form of a name, and refuse what two readers could take for two
- * things: an address in disguise, a NUL, userinfo, another alphabet.
+ * Must:    say what to write instead, wherever that is clear.
+ * Mustn't: show an entry with a user and a password in it.
  */
 #include "policy/egress_entry.h"
 
+#include "base/cleanup.h"
 #include "base/num.h"
+#include "policy/value.h"
 
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
-/* --- addresses ---------------------------------------------------------------------- */
+const char *const rule_list_names[LIST_COUNT] = {
+	[LIST_ALLOW] = "net.allow_out", [LIST_DENY] = "net.deny_out",
+	[LIST_PRIVATE] = "net.allow_private",
+};
 
-struct egress_addr egress_addr_normal(struct egress_addr a)
+const struct strlist *rule_list(const struct policy *p, enum rule_list list)
 {
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-	struct egress_addr v4 = { .family = 4 };
+	const struct strlist *const lists[LIST_COUNT] = {
+		[LIST_ALLOW] = &p->net.allow_out, [LIST_DENY] = &p->net.deny_out,
+		[LIST_PRIVATE] = &p->net.allow_private,
+	};
 
-	if (a.family != 6 || memcmp(a.bytes, mapped, sizeof(mapped)) != 0)
-		return a;
-	memcpy(v4.bytes, a.bytes + 12, 4);
-	return v4;
+	return lists[list];
 }
-
-char *egress_addr_text(const struct egress_addr *a, char text[EGRESS_ADDR_TEXT])
-{
-	if (!inet_ntop(a->family == 4 ? AF_INET : AF_INET6, a->bytes, text,
-		       EGRESS_ADDR_TEXT))
-		memcpy(text, "?", 2);
-	return text;
-}
-
-bool addr_mask(struct egress_addr *a, unsigned bits)
-{
-	bool had_more = false;
-
-	for (unsigned i = bits; i < addr_bits(a); i++) {
-		uint8_t bit = (uint8_t)(0x80 >> (i % 8));
-
-		had_more |= (a->bytes[i / 8] & bit) != 0;
-		a->bytes[i / 8] = (uint8_t)(a->bytes[i / 8] & ~bit);
-	}
-	return had_more;
-}
-
-/* --- names ---------------------------------------------------------------------------- */
-
-static char lower(char c)
-{
-	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
-static bool is_label_char(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
-	       c == '_';
-}
-
-static bool is_label(const char *p, size_t len)
-{
-	if (len < 1 || len > 63 || p[0] == '-' || p[len - 1] == '-')
-		return false;
-	for (size_t i = 0; i < len; i++)
-		if (!is_label_char(p[i]))
-			return false;
-	return true;
-}
-
-/* inet_aton(3) takes 2130706433, 0x7f.1 and 127.1; a name whose last label is a number is
- * such an address, or would be taken for one by somebody. */
-static bool is_number(const char *p, size_t len)
-{
-	if (len > 1 && p[0] == '0' && p[1] == 'x')
-		return strspn(p + 2, "0123456789abcdef") >= len - 2;
-	return strspn(p, "0123456789") >= len;
-}
-
-bool egress_name_canonical(char out[EGRESS_NAME_MAX + 1], const char *text, size_t len)
-{
-	char name[EGRESS_NAME_MAX + 1];
-	const char *label = name;
-
-	if (len && text[len - 1] == '.')
-		len--;
-	if (!len || len > EGRESS_NAME_MAX)
-		return false;
-	for (size_t i = 0; i < len; i++)
-		name[i] = lower(text[i]);
-	name[len] = '\0';
-	if (strlen(name) != len)
-		return false;
-	for (;;) {
-		size_t n = strcspn(label, ".");
-
-		if (!is_label(label, n))
-			return false;
-		if (!label[n])
-			break;
-		label += n + 1;
-	}
-	if (is_number(label, strlen(label)))
-		return false;
-	memcpy(out, name, len + 1);
-	return true;
-}
-
-/* --- entries ----------------------------------------------------------------------------- */
 
 static int bad(struct entry_error *err, const char *why)
 {
@@ -115,19 +35,127 @@ static int bad(struct entry_error *err, const char *why)
 	return -1;
 }
 
+#define HINT(err, ...) snprintf((err)->hint, sizeof((err)->hint), __VA_ARGS__)
+
+/* A part of the entry itself is as hostile as the whole. */
+static void hint_part(struct entry_error *err, const char *words, const char *part, size_t len)
+{
+	char text[ENTRY_TEXT];
+
+	if (!len || len >= sizeof(text))
+		return;
+	memcpy(text, part, len);
+	text[len] = '\0';
+	HINT(err, "%s%s", words, SHOWN(text));
+}
+
+int entry_refused(const struct entry_error *e, enum rule_list list, size_t at,
+		  const char *text, struct nsbox_error *err)
+{
+	if (e->has_secret)
+		err_set(err, NSBOX_E_POLICY, "%s: entry %zu: %s", rule_list_names[list], at + 1,
+			e->why);
+	else
+		err_set(err, NSBOX_E_POLICY, "%s: entry %zu, \"%s\": %s", rule_list_names[list],
+			at + 1, SHOWN(text), e->why);
+	if (e->hint[0])
+		err_hint(err, "%s", e->hint);
+	else if (list == LIST_PRIVATE)
+		err_hint(err, "names are resolved first, so only addresses count here: 10.0.0.0/8");
+	else
+		err_hint(err, "a name, *.name, .name, an address, a CIDR or ALL_TRAFFIC, each with :PORT and /udp if wanted");
+	return NSBOX_E_POLICY;
+}
+
+/* --- host and port -------------------------------------------------------------------- */
+
+/* "http://host/path", "user@host": what people paste. */
+static int check_paste(const char *text, struct entry_error *err)
+{
+	const char *scheme = strstr(text, "://");
+	const char *host = scheme ? scheme + 3 : text;
+	const char *at = strrchr(host, '@');
+
+	if (!scheme && !at)
+		return 0;
+	err->has_secret = at != NULL;
+	host = at ? at + 1 : host;
+	hint_part(err, "give the host alone: ", host, strcspn(host, "/?#"));
+	return bad(err, scheme ? "it is a URL" : "it names a user");
+}
+
+/* Cuts "/udp" or "/tcp" off: no prefix of a CIDR is a word. */
+static unsigned take_proto(char *text)
+{
+	static const struct { const char *suffix; unsigned bit; } protos[] = {
+		{ "/udp", PROTO_UDP_BIT }, { "/tcp", PROTO_TCP_BIT },
+	};
+	size_t len = strlen(text);
+
+	for (size_t i = 0; i < ARRAY_SIZE(protos); i++)
+		if (len > 4 && strcasecmp(text + len - 4, protos[i].suffix) == 0) {
+			text[len - 4] = '\0';
+			return protos[i].bit;
+		}
+	return 0;
+}
+
+/* "[::1]:80", "[::1]/64:80", "[::/64]:80": the brackets go, the port's colon is found. */
+static int take_brackets(char *text, char **colon, struct entry_error *err)
+{
+	char *close = strchr(text, ']'), *rest;
+
+	if (!close || !memchr(text, ':', (size_t)(close - text)))
+		return bad(err, "brackets are for an IPv6 address");
+	rest = close + 1;
+	*colon = strchr(rest, ':');
+	if (*rest && *rest != ':' && *rest != '/')
+		return bad(err, "something stands behind its bracket");
+	memmove(close, rest, strlen(rest) + 1);
+	memmove(text, text + 1, strlen(text + 1) + 1);
+	if (*colon)
+		*colon -= 2;
+	return 0;
+}
+
+int host_port_split(struct host_port *out, const char *text, struct entry_error *err)
+{
+	struct host_port hp = { .has_port = false };
+	char *colon;
+
+	*err = (struct entry_error){ 0 };
+	if (strlen(text) >= sizeof(hp.host))
+		return bad(err, "it is too long");
+	if (check_paste(text, err) < 0)
+		return -1;
+	memcpy(hp.host, text, strlen(text) + 1);
+	hp.proto = take_proto(hp.host);
+	colon = strchr(hp.host, ':');
+	if (hp.host[0] == '[' && take_brackets(hp.host, &colon, err) < 0)
+		return -1;
+	/* More than one colon and no brackets: an IPv6 address, which has no port. */
+	if (colon && (text[0] == '[' || !strchr(colon + 1, ':'))) {
+		*colon = '\0';
+		if (strlen(colon + 1) >= sizeof(hp.port))
+			return bad(err, "its port is not a number from 1 to 65535");
+		memcpy(hp.port, colon + 1, strlen(colon + 1) + 1);
+		hp.has_port = true;
+	}
+	*out = hp;
+	return 0;
+}
+
 /* "80", "8000-8999" */
 static int parse_ports(struct entry *e, const char *text, struct entry_error *err)
 {
-	char first[8];
 	size_t n = strcspn(text, "-");
+	char first[16];
 	uint64_t a, b;
 
-	if (n >= sizeof(first))
-		return bad(err, "its port is not a number from 1 to 65535");
-	memcpy(first, text, n);
+	memcpy(first, text, n); /* shorter than host_port.port */
 	first[n] = '\0';
-	if (num_uint(first, 1, 65535, &a) < 0 ||
-	    num_uint(text[n] ? text + n + 1 : first, 1, 65535, &b) < 0)
+	if (num_uint(first, 1, UINT16_MAX, &a) < 0 ||
+	    num_uint(text[n] ? text + n + 1 : first, 1, UINT16_MAX, &b) < 0)
 		return bad(err, "its port is not a number from 1 to 65535");
 	if (b < a)
 		return bad(err, "its range of ports ends before it begins");
@@ -136,54 +164,103 @@ static int parse_ports(struct entry *e, const char *text, struct entry_error *er
 	return 0;
 }
 
-static int suggest_net(const struct entry *e, struct entry_error *err)
-{
-	char text[EGRESS_ADDR_TEXT];
+/* --- addresses ------------------------------------------------------------------------ */
 
-	snprintf(err->hint, sizeof(err->hint), "did you mean %s/%u?",
-		 egress_addr_text(&e->addr, text), e->bits);
-	return bad(err, "it has bits set beyond its prefix");
-}
-
+/* 0.0.0.0/1 has half of the world in it, 0.0.0.0/8 only "this network" (RFC 1122); the
+ * same with ::/2 (which has 2000::/3) and ::/3. */
 static bool is_unspecified(const struct entry *e)
 {
 	static const uint8_t none[16];
 
-	return e->bits && memcmp(e->addr.bytes, none, addr_bits(&e->addr) / 8) == 0;
+	return memcmp(e->addr.bytes, none, addr_bits(&e->addr) / 8) == 0 &&
+	       e->bits >= (e->addr.family == 4 ? 8 : 3);
 }
 
-/* 1: a net; 0: no address at all */
-static int parse_net(struct entry *e, const char *host, struct entry_error *err)
+static int parse_prefix(struct entry *e, const char *text, struct entry_error *err)
 {
-	char text[64];
-	size_t n = strcspn(host, "/");
 	uint64_t bits;
 
-	if (n >= sizeof(text))
-		return 0;
+	if (num_uint(text, 0, addr_bits(&e->addr), &bits) < 0) {
+		if (strchr(text, ':'))
+			HINT(err, "an IPv6 range with a port has brackets: [%s]/64:443", "2001:db8::");
+		return bad(err, e->addr.family == 4 ? "its prefix is not a number from 0 to 32"
+						    : "its prefix is not a number from 0 to 128");
+	}
+	e->bits = (unsigned)bits;
+	return 0;
+}
+
+/* What is no address but looks like one. */
+static int not_an_address(const char *text, struct entry_error *err)
+{
+	struct egress_addr a;
+	char shape[EGRESS_ADDR_TEXT];
+
+	if (addr_parse_loose(&a, text)) {
+		HINT(err, "did you mean %s?", egress_addr_text(&a, shape));
+		return bad(err, "it is an address in a spelling that others read as a name");
+	}
+	if (strchr(text, '%')) {
+		HINT(err, "leave out what follows the %%");
+		return bad(err, "an address of a rule has no zone");
+	}
+	if (strchr(text, ':')) /* no name has one */
+		return bad(err, "it is not an IPv6 address");
+	return 0;
+}
+
+/* 1: a net; 0: no address at all; -1 */
+static int parse_net(struct entry *e, const char *host, struct entry_error *err)
+{
+	char text[ENTRY_TEXT], shape[EGRESS_ADDR_TEXT];
+	size_t n = strcspn(host, "/");
+
 	memcpy(text, host, n);
 	text[n] = '\0';
-	e->addr = (struct egress_addr){ .family = strchr(text, ':') ? 6 : 4 };
-	if (inet_pton(e->addr.family == 4 ? AF_INET : AF_INET6, text, e->addr.bytes) != 1)
+	if (!addr_parse(&e->addr, text)) {
+		if (not_an_address(text, err) < 0)
+			return -1;
+		if (strcasecmp(host + n, "/udp") == 0)
+			HINT(err, "the protocol comes last: HOST:PORT/udp");
+		else if (host[n])
+			hint_part(err, "a rule has no path: give ", host, n);
 		return host[n] ? bad(err, "it is not an address with a prefix") : 0;
+	}
 	e->kind = ENTRY_NET;
 	e->bits = addr_bits(&e->addr);
-	if (host[n]) {
-		if (num_uint(host + n + 1, 0, e->bits, &bits) < 0)
-			return bad(err, "its prefix is not a number of bits");
-		e->bits = (unsigned)bits;
-	}
+	if (host[n] && parse_prefix(e, host + n + 1, err) < 0)
+		return -1;
 	if (e->addr.family == 6 && e->bits >= 96) {
 		struct egress_addr v4 = egress_addr_normal(e->addr);
 
 		e->bits -= v4.family == 4 ? 96 : 0;
 		e->addr = v4;
 	}
-	if (addr_mask(&e->addr, e->bits))
-		return suggest_net(e, err);
-	if (is_unspecified(e))
-		return bad(err, "it is the unspecified address: 0.0.0.0/0 and ::/0 mean all");
-	return 1;
+	if (addr_mask(&e->addr, e->bits)) {
+		HINT(err, "did you mean %s/%u?", egress_addr_text(&e->addr, shape), e->bits);
+		return bad(err, "it has bits set beyond its prefix");
+	}
+	if (!is_unspecified(e))
+		return 1;
+	HINT(err, "for everything: ALL_TRAFFIC, 0.0.0.0/0 or ::/0");
+	return bad(err, "it is the unspecified address, which nobody has");
+}
+
+/* --- names ---------------------------------------------------------------------------- */
+
+static int check_stars(const char *host, const char *name, struct entry_error *err)
+{
+	if (strcmp(host, "*") == 0) {
+		HINT(err, "for everything: ALL_TRAFFIC");
+		return bad(err, "a star stands for labels in front of a name");
+	}
+	if (!strchr(name, '*'))
+		return 0;
+	if (host[0] == '*' && host[1] != '.' && !strchr(host + 1, '*'))
+		HINT(err, "did you mean *.%s?", SHOWN(host + 1));
+	else
+		HINT(err, "a star is a whole label, the first one: *.example.com");
+	return bad(err, "a star is only allowed as its first label");
 }
 
 static int parse_name(struct entry *e, const char *host, struct entry_error *err)
@@ -200,126 +277,123 @@ static int parse_name(struct entry *e, const char *host, struct entry_error *err
 	}
 	for (const char *c = host; *c; c++)
 		if ((unsigned char)*c >= 0x80) {
-			snprintf(err->hint, sizeof(err->hint),
-				 "write it in punycode (xn--...), as DNS has it");
+			HINT(err, "write it in punycode (xn--...), as DNS has it");
 			return bad(err, "it is not ASCII");
 		}
-	if (strchr(name, '*')) {
-		snprintf(err->hint, sizeof(err->hint),
-			 "a star stands for whole labels in front: *.example.com; for everything: ALL_TRAFFIC");
-		return bad(err, "a star is only allowed as its first label");
-	}
+	if (check_stars(host, name, err) < 0)
+		return -1;
 	if (!egress_name_canonical(e->name, name, strlen(name)))
-		return bad(err, "it is neither a name nor an address");
-	if (e->kind != ENTRY_NAME && !strchr(e->name, '.'))
-		return bad(err, "it would allow a whole top-level domain");
-	return 0;
-}
-
-/* "http://host/path", "user@host": what people paste. */
-static int check_paste(const char *text, struct entry_error *err)
-{
-	const char *scheme = strstr(text, "://");
-	const char *host = scheme ? scheme + 3 : text, *at = strchr(host, '@');
-
-	if (!scheme && !at)
+		return bad(err, strstr(host, "..") ? "it has an empty label"
+						   : "it is neither a name nor an address");
+	if (e->kind == ENTRY_NAME || strchr(e->name, '.'))
 		return 0;
-	host = at ? at + 1 : host;
-	snprintf(err->hint, sizeof(err->hint), "give the host alone: %.*s",
-		 (int)strcspn(host, "/:?#"), host);
-	return bad(err, scheme ? "it is a URL" : "it names a user");
+	HINT(err, "name the sites: *.example.%s", e->name);
+	return bad(err, "it would be a whole top-level domain");
 }
 
-/* Cuts "/udp" or "/tcp" off. */
-static unsigned take_proto(char *text)
+/* --- the whole entry ------------------------------------------------------------------ */
+
+/*
+ * What is not written: an address means all of it. A name that is allowed means the web,
+ * because any other service under it is somebody else's decision; a name that is denied
+ * means all of it, because less would be a hole that nobody sees.
+ */
+static void set_defaults(struct entry *e, const struct host_port *hp, enum rule_list list)
 {
-	static const struct { const char *suffix; unsigned bit; } protos[] = {
-		{ "/udp", PROTO_UDP_BIT }, { "/tcp", PROTO_TCP_BIT },
-	};
-	size_t len = strlen(text);
+	bool is_web = list == LIST_ALLOW && e->kind != ENTRY_NET && e->kind != ENTRY_ALL;
 
-	for (size_t i = 0; i < 2; i++)
-		if (len > 4 && strcmp(text + len - 4, protos[i].suffix) == 0) {
-			text[len - 4] = '\0';
-			return protos[i].bit;
-		}
-	return 0;
-}
-
-/* "[::1]:80", "[::1]/64", "host:80": the host alone stays in text; the port's text or NULL.
- * A bare IPv6 address has more than one colon and no port. */
-static char *take_port(char *text)
-{
-	char *colon = strrchr(text, ':'), *close = strchr(text, ']');
-	size_t len = strlen(text);
-
-	if (text[0] == '[' && close) {
-		char *rest = close + 1;
-
-		colon = strchr(rest, ':');
-		if (colon)
-			*colon++ = '\0';
-		len = strlen(rest);
-		memmove(close, rest, len + 1);
-		memmove(text, text + 1, strlen(text + 1) + 1);
-		return colon;
-	}
-	if (!colon || strchr(text, ':') != colon || !len)
-		return NULL;
-	*colon = '\0';
-	return colon + 1;
-}
-
-static bool is_all(const char *host)
-{
-	static const char all[] = "all_traffic";
-	size_t i = 0;
-
-	while (all[i] && lower(host[i]) == all[i])
-		i++;
-	return !all[i] && !host[i];
-}
-
-static void set_defaults(struct entry *e, bool has_port)
-{
-	bool is_name = e->kind != ENTRY_NET && e->kind != ENTRY_ALL;
-
-	if (!e->protos)
-		e->protos = PROTO_TCP_BIT | (is_name ? 0U : PROTO_UDP_BIT);
-	if (has_port)
+	e->protos = hp->proto ? hp->proto : PROTO_TCP_BIT | (is_web ? 0U : PROTO_UDP_BIT);
+	if (hp->has_port)
 		return;
-	/* With /udp, 80 and 443 of the web (QUIC) are as good as any: only these. */
-	e->first = is_name ? 0 : 1;
-	e->last = is_name ? 0 : 65535;
+	e->first = is_web ? 0 : 1;
+	e->last = is_web ? 0 : UINT16_MAX;
 }
 
-int entry_parse(struct entry *out, const char *text, bool with_ports,
+static int parse_private(struct entry *e, const struct host_port *hp, struct entry_error *err)
+{
+	int r;
+
+	if (strcasecmp(hp->host, "all_traffic") == 0) {
+		HINT(err, "write 0.0.0.0/0 and ::/0 if it has to be all");
+		return bad(err, "it is not an address or CIDR");
+	}
+	r = parse_net(e, hp->host, err);
+	if (r == 0)
+		return bad(err, "it is not an address or CIDR");
+	if (r > 0 && (hp->has_port || hp->proto)) {
+		HINT(err, "ports belong into net.allow_out");
+		return bad(err, "it is an address with a port or protocol");
+	}
+	return r < 0 ? -1 : 0;
+}
+
+int entry_parse(struct entry *out, const char *text, enum rule_list list,
 		struct entry_error *err)
 {
 	struct entry e = { 0 };
-	char host[320], *port;
+	struct host_port hp;
 	int r;
 
-	*err = (struct entry_error){ 0 };
-	if (strlen(text) >= sizeof(host))
-		return bad(err, "it is too long");
-	if (check_paste(text, err) < 0)
+	if (host_port_split(&hp, text, err) < 0)
 		return -1;
-	memcpy(host, text, strlen(text) + 1);
-	e.protos = with_ports ? take_proto(host) : 0;
-	port = with_ports ? take_port(host) : NULL;
-	if (port && parse_ports(&e, port, err) < 0)
+	if (hp.has_port && list != LIST_PRIVATE && parse_ports(&e, hp.port, err) < 0)
 		return -1;
-	if (is_all(host) && with_ports) {
+	if (list == LIST_PRIVATE) {
+		r = parse_private(&e, &hp, err);
+	} else if (strcasecmp(hp.host, "all_traffic") == 0) {
 		e.kind = ENTRY_ALL;
+		r = 0;
 	} else {
-		r = parse_net(&e, host, err);
-		if (r == 0 && !with_ports)
-			return bad(err, "it is not an address or CIDR");
-		if (r < 0 || (r == 0 && parse_name(&e, host, err) < 0))
-			return -1;
+		r = parse_net(&e, hp.host, err);
+		if (r == 0)
+			r = parse_name(&e, hp.host, err);
 	}
-	set_defaults(&e, port != NULL);
+	if (r < 0)
+		return -1;
+	set_defaults(&e, &hp, list);
 	*out = e;
+	return 0;
+}
+
+/* --- a destination to ask about ------------------------------------------------------- */
+
+static int refuse_asked(const struct entry_error *e, const char *text, struct nsbox_error *err)
+{
+	if (e->has_secret)
+		err_set(err, NSBOX_E_USAGE, "not a destination: %s", e->why);
+	else
+		err_set(err, NSBOX_E_USAGE, "\"%s\" is not a destination: %s", SHOWN(text), e->why);
+	err_hint(err, "%s", e->hint[0] ? e->hint :
+		 "HOST[:PORT][/udp], as in example.org, 192.0.2.1:53/udp, [2001:db8::1]:443");
+	return NSBOX_E_USAGE;
+}
+
+int egress_ask(struct egress_asked *out, const char *text, struct nsbox_error *err)
+{
+	struct entry_error bad;
+	struct host_port hp;
+	uint64_t port = 443;
+
+	*out = (struct egress_asked){ .is_respelled = false };
+	if (host_port_split(&hp, text, &bad) < 0)
+		return refuse_asked(&bad, text, err);
+	if (hp.has_port && num_uint(hp.port, 1, UINT16_MAX, &port) < 0) {
+		bad.why = "its port is not a number from 1 to 65535";
+		return refuse_asked(&bad, text, err);
+	}
+	out->dest.port = (uint16_t)port;
+	out->dest.proto = hp.proto == PROTO_UDP_BIT ? EGRESS_UDP : EGRESS_TCP;
+	if (addr_parse(&out->addr, hp.host)) {
+		out->dest.addr = &out->addr;
+	} else if (addr_parse_loose(&out->addr, hp.host)) {
+		out->is_respelled = true;
+		out->dest.addr = &out->addr;
+	} else if (egress_name_canonical(out->name, hp.host, strlen(hp.host))) {
+		out->dest.name = out->name;
+	} else {
+		bad.why = strchr(hp.host, '/') ? "it is a range or has a path"
+					       : "it is neither a name nor an address";
+		return refuse_asked(&bad, text, err);
+	}
 	return 0;
 }

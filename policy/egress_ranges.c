@@ -79,7 +79,7 @@ const char *egress_beyond_ranges4(const struct egress_rules *r)
 		return text_of(r, &name->ports);
 	/* ALL_TRAFFIC is all that there is; what is denied of IPv6 is not reached anyway. */
 	for (uint32_t i = 0; i < b->net_count; i++)
-		if (net[i].family == 6 && !net[i].is_all && net[i].ports.list != LIST_DENY)
+		if (net[i].family == 6 && net[i].bits && net[i].ports.list != LIST_DENY)
 			return text_of(r, &net[i].ports);
 	return NULL;
 }

@@ -103,10 +103,10 @@ static int take_array(struct walk *w, const struct key *k, const json_t *v)
 		int code;
 
 		skip_blanks(w, ',');
-		if (i > LIST_ITEMS_MAX) /* one more for a leading "" */
+		if (i > (size_t)key_items_max(k)) /* one more for a leading "" */
 			return text_fail(w->t, w->at, w->err,
 					 "%s: more than %d items", w->path,
-					 LIST_ITEMS_MAX);
+					 key_items_max(k));
 		code = list_item(w, k, item, i == 0);
 		if (code < 0)
 			return code;

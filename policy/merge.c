@@ -142,7 +142,7 @@ static bool is_looser(struct change *c)
 		return choice_of(c->new, k) < choice_of(c->old, k);
 	case TIGHTER_FIXED:
 		/* a profile may be named: its settings are judged one by one */
-		return k->type != KEY_STRING && is_changed(c);
+		return k->field != offsetof(struct policy, profile) && is_changed(c);
 	}
 	return true;
 }
@@ -194,6 +194,9 @@ static int say_looser(const struct settings *s, const struct change *c,
 			name, SHOWN(c->item));
 	else if (key_is_list(c->key))
 		err_set(err, code, "%s: a project may only tighten: it may not lift the list",
+			name);
+	else if (c->key->type == KEY_STRING) /* it may be a secret */
+		err_set(err, code, "%s: a project may only tighten: it may not change it",
 			name);
 	else if (policy_get(c->old, c->key, &old) == 0 &&
 		 policy_get(c->new, c->key, &new) == 0)

@@ -74,6 +74,15 @@ const char *key_number_text(const struct key *k, uint64_t v, char text[32])
 	}
 }
 
+int key_items_max(const struct key *k)
+{
+	return k->field == offsetof(struct policy, net.allow_out) ||
+			       k->field == offsetof(struct policy, net.deny_out) ||
+			       k->field == offsetof(struct policy, net.allow_private) ?
+		       NET_ITEMS_MAX :
+		       LIST_ITEMS_MAX;
+}
+
 const struct strlist *key_list(const struct policy *p, const struct key *k)
 {
 	const void *field = key_value(p, k);
@@ -235,9 +244,9 @@ static int add_item(const struct request *r, struct strlist *l,
 		return err_set(err, NSBOX_E_POLICY,
 			       "%s: an item is longer than %d bytes", r->name,
 			       ITEM_LEN_MAX);
-	if (l->n >= LIST_ITEMS_MAX)
+	if (l->n >= (size_t)key_items_max(r->key))
 		return err_set(err, NSBOX_E_POLICY, "%s: more than %d items",
-			       r->name, LIST_ITEMS_MAX);
+			       r->name, key_items_max(r->key));
 	if (strlist_add(l, r->value) < 0)
 		return err_nomem(err);
 	if (r->key->field == offsetof(struct policy, env.set) && l->n > 1) {

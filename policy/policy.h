@@ -30,8 +30,9 @@ enum key_type {
 };
 
 enum net_mode { NET_DISABLED, NET_FILTERED, NET_OPEN };
-enum net_path { NET_PATH_INLET, NET_PATH_VETH };
 enum net_precedence { PRECEDENCE_ALLOW, PRECEDENCE_DENY };
+enum net_path { PATH_INLET, PATH_VETH };
+enum net_compat { COMPAT_NONE, COMPAT_E2B };
 enum syscall_level {
 	LEVEL_STRICT,	/* no fork or exec after start, no sockets */
 	LEVEL_DEFAULT,
@@ -67,11 +68,13 @@ struct policy {
 		int mode;		/* enum net_mode */
 		int precedence;		/* enum net_precedence */
 		int path;		/* enum net_path */
+		int compat;		/* enum net_compat */
 		struct strlist allow_out, deny_out, allow_private;
 		uint64_t connections;	/* at a time */
 		uint64_t names;		/* looked up, in all */
 		uint64_t bytes, host_bytes; /* both ways; 0: no limit */
-		char *proxy;		/* of the host's, to go out by; NULL: none */
+		char *proxy;		/* of the host's, to go out by; NULL: none. Not to be
+					   shown: policy_proxy_shown() */
 		struct strlist resolvers; /* ADDRESS[:PORT]; empty: the host's */
 		struct strlist publish;	/* [ADDRESS:]HOSTPORT:PORT */
 	} net;
@@ -201,6 +204,9 @@ int policy_set(struct policy *p, const char *key, const char *value,
  * item a call), of an unset nullable list or string "null".
  */
 int policy_get(const struct policy *p, const struct key *key, struct buf *out);
+
+/* net.proxy as people may see it: the password is ***. */
+void policy_proxy_shown(const char *url, struct buf *out);
 
 /* Does a field differ from the default of the table? */
 bool policy_is_preset(const struct policy *p, const struct key *key);

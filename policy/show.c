@@ -1,8 +1,8 @@
 /*
  * A policy, and what one may contain, as JSON for people and programs.
  *
- * Pure. policy_to_json() must be a policy file that makes the same policy again
- * (a test round-trips it); the schema is made from the key table alone.
+ * Pure. policy_to_json() must be a policy file that makes the same policy again, but for a
+ * proxy's password (a test round-trips it); the schema is made from the key table alone.
  */
 #include "policy/value.h"
 
@@ -74,6 +74,20 @@ static void put_list(struct json *j, const struct key *k,
 	json_end(j, ']');
 }
 
+/* A proxy's password stays where it was written. */
+static void put_string(struct json *j, const struct key *k, const char *text)
+{
+	struct buf shown = BUF_INIT(SIZE_MAX / 2);
+
+	if (text && k->field == offsetof(struct policy, net.proxy)) {
+		policy_proxy_shown(text, &shown);
+		text = buf_text(&shown);
+	}
+	json_str(j, text);
+	j->out->failed |= shown.failed;
+	buf_free(&shown);
+}
+
 static void put_value(struct json *j, const struct key *k,
 		      const struct policy *p, const struct policy *base)
 {
@@ -86,7 +100,7 @@ static void put_value(struct json *j, const struct key *k,
 	else if (k->type == KEY_CHOICE)
 		json_str(j, k->choices[*(const int *)field]);
 	else if (k->type == KEY_STRING)
-		json_str(j, *(char *const *)field);
+		put_string(j, k, *(char *const *)field);
 	else
 		put_list(j, k, p, base);
 }

@@ -8,8 +8,10 @@
 #include "base/cleanup.h"
 #include "policy/policy.h"
 
-/* A list longer than this is an attack on the launcher's memory. */
-enum { LIST_ITEMS_MAX = 1024 };
+/* A list longer than this is an attack on the launcher's memory. Block lists of
+ * destinations are long by nature. */
+enum { LIST_ITEMS_MAX = 1024, NET_ITEMS_MAX = 16384 };
+int key_items_max(const struct key *k);
 
 /* A name that other systems use for one of our keys (aliases.c). */
 struct alias {
@@ -56,6 +58,10 @@ const char *key_number_text(const struct key *k, uint64_t v, char text[32]);
 
 /* The paths' part of policy_check() (check_paths.c). */
 int policy_check_paths(const struct policy *p, struct nsbox_error *err);
+
+/* The network's part (check_net.c). */
+enum { NET_RESOLVERS_MAX = 3, NET_PUBLISH_MAX = 16 };
+int policy_check_net(const struct policy *p, struct nsbox_error *err);
 
 /* "not a size such as 64M": the words for a value of the wrong kind. */
 const char *key_expects(const struct key *k);

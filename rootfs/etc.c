@@ -221,7 +221,7 @@ static int (*const adders[])(const struct place *, struct nsbox_error *) = {
 
 static void add_own_files(struct plan_builder *b, const struct view_request *r, bool with_net)
 {
-	bool is_veth = with_net && r->policy->net.path == NET_PATH_VETH;
+	bool is_veth = with_net && r->policy->net.path == PATH_VETH;
 	struct buf servers = BUF_INIT(CONTENT_MAX);
 
 	for (size_t i = 0; i < ARRAY_SIZE(own_files); i++) {

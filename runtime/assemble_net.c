@@ -80,7 +80,7 @@ int assemble_network(struct plan_builder *b, const struct policy *p,
 
 	PLAN_OP(b, .kind = OP_LOOPBACK, .stage = STAGE_network);
 	/* nsbox-veth brings devices and rules from outside, before the child goes on. */
-	if (p->net.mode == NET_DISABLED || p->net.path == NET_PATH_VETH) {
+	if (p->net.mode == NET_DISABLED || p->net.path == PATH_VETH) {
 		plan_pool(b, how);
 		return 0;
 	}

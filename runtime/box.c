@@ -287,7 +287,7 @@ int nsbox_box_network(struct nsbox_box *box, const struct nsbox_policy *policy,
 		return refuse_mode("box", err);
 	if (policy->p.net.mode == NET_DISABLED)
 		return refuse_mode("policy", err);
-	if (box->policy.net.path == NET_PATH_VETH)
+	if (box->policy.net.path == PATH_VETH)
 		return err_set(err, NSBOX_E_UNSUPPORTED,
 			       "nsbox_box_network: rules of net.path=veth stay as they are");
 	r = policy_check(&policy->p, err);

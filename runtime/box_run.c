@@ -7,6 +7,7 @@
 #include "runtime/box.h"
 
 #include "base/cleanup.h"
+#include "policy/egress.h"
 #include "rootfs/protect.h"
 #include "runtime/denials.h"
 #include "runtime/hints.h"
@@ -399,7 +400,7 @@ static int fill_common(struct nsbox_result *r, const struct nsbox_box *box,
 	r->working_directory = strdup(box->plan.view.workdir ? box->plan.view.workdir : "/");
 	r->setup_us = box->setup_us;
 	if (!r->tier || !r->working_directory || strlist_copy(&r->notes, &box->plan.view.notes) < 0 ||
-	    note_left_out(r, box) < 0)
+	    note_left_out(r, box) < 0 || egress_warnings(&box->policy, &r->notes) < 0)
 		return err_nomem(err);
 	return 0;
 }

@@ -43,7 +43,7 @@ void egress_destroy(struct egress_link *l)
 
 bool egress_is_needed(const struct policy *p)
 {
-	return (p->net.mode != NET_DISABLED && p->net.path == NET_PATH_INLET) ||
+	return (p->net.mode != NET_DISABLED && p->net.path == PATH_INLET) ||
 	       p->net.publish.n;
 }
 

@@ -39,7 +39,7 @@ void veth_init(struct veth_link *l)
 
 bool veth_is_wanted(const struct policy *p)
 {
-	return p->net.mode != NET_DISABLED && p->net.path == NET_PATH_VETH;
+	return p->net.mode != NET_DISABLED && p->net.path == PATH_VETH;
 }
 
 /* --- starting ------------------------------------------------------------------------- */

@@ -68,18 +68,17 @@ bool udp_has_proxy(const struct udp_relay *u)
 	return u->e->config->proxy.kind != PROXY_NONE;
 }
 
-/* The host wants its traffic to go through a proxy, and neither kind carries datagrams. */
-static void deny_for_proxy(struct udp_relay *u, const struct egress_dest *d,
-			   const struct egress_verdict *v)
+/* For a reason that no rule of the policy gives: no flag would help either. */
+static void deny_because(struct udp_relay *u, const struct egress_dest *d,
+			 const struct egress_verdict *v, const char *rule)
 {
-	struct buf what = BUF_INIT(1024), rule = BUF_INIT(1024), allow = BUF_INIT(1024);
+	struct buf what = BUF_INIT(1024), none = BUF_INIT(1024), flag = BUF_INIT(1024);
 
-	egress_explain_denial(u->e->rules, d, v, NULL, &what, &rule, &allow);
-	ledger_deny_text(&u->e->ledger, buf_text(&what),
-			 "net.proxy (the proxy of the host carries no UDP)", "");
+	egress_explain_denial(u->e->rules, d, v, NULL, &what, &none, &flag);
+	ledger_deny_text(&u->e->ledger, buf_text(&what), rule, "");
 	buf_free(&what);
-	buf_free(&rule);
-	buf_free(&allow);
+	buf_free(&none);
+	buf_free(&flag);
 }
 
 /* false: refused, and noted. */
@@ -87,10 +86,12 @@ bool udp_may_go(struct udp_relay *u, const struct egress_dest *d)
 {
 	struct egress_verdict v = udp_judge(u, d);
 
-	if (!v.allowed)
+	if (d->addr && names_is_fake(d->addr))
+		deny_because(u, d, &v, "always denied: an address of the box's name server, for no name");
+	else if (!v.allowed)
 		ledger_deny(&u->e->ledger, d, &v, NULL);
 	else if (udp_has_proxy(u))
-		deny_for_proxy(u, d, &v);
+		deny_because(u, d, &v, "net.proxy (the proxy of the host carries no UDP)");
 	return v.allowed && !udp_has_proxy(u);
 }
 

@@ -149,6 +149,25 @@ NSBOX_API NSBOX_MUST_CHECK int
 nsbox_policy_json(const struct nsbox_policy *policy, char **out,
 		  struct nsbox_error *err);
 
+/*
+ * Advice on a policy that is right: network rules without effect, ranges that need one
+ * flag more. One sentence a line, empty when there is none; *out is malloc'ed, free() it.
+ */
+NSBOX_API NSBOX_MUST_CHECK int
+nsbox_policy_warnings(const struct nsbox_policy *policy, char **out,
+		      struct nsbox_error *err);
+
+/*
+ * Could a box with this policy reach @destination, HOST[:PORT][/udp], by port 443 unless
+ * another is written? 1: yes, 0: no, or a negative code. No name server is asked: of a
+ * name that is allowed, a box judges the addresses as well. @form "text": one line for
+ * people; "json": an object with verdict, rule and the flag that would allow it. *out is
+ * malloc'ed, free() it.
+ */
+NSBOX_API NSBOX_MUST_CHECK int
+nsbox_policy_reach(const struct nsbox_policy *policy, const char *destination,
+		   const char *form, char **out, struct nsbox_error *err);
+
 NSBOX_API void nsbox_policy_free(struct nsbox_policy *policy);
 
 /*

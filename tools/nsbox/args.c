@@ -74,6 +74,8 @@ const struct args_row args_rows[] = {
 	  "print each operation that would be done, and do none" },
 	{ "--explain", 0, NULL, FOR_RUN | FOR_CODE, GROUP_POLICY, ARG_TRUE, FIELD(explain), NULL,
 	  "print each stage, its promise, and what this policy makes of it" },
+	{ "--to", 0, "HOST[:PORT][/udp]", FOR_EXPLAIN, GROUP_NETWORK, ARG_TEXT, FIELD(to), NULL,
+	  "say instead whether a box could reach this, by which rule; 122 when not" },
 	{ "--result", 0, NULL, FOR_SCHEMA, GROUP_OUTPUT, ARG_TRUE, FIELD(result), NULL,
 	  "the schema of the result record instead of that of policy files" },
 	{ "--completion", 0, "SHELL", FOR_HELP, GROUP_OUTPUT, ARG_TEXT, FIELD(completion), shells,

@@ -29,7 +29,7 @@ enum {
 	FOR_TOP = 1 << 9,
 	FOR_SWEEP = 1 << 10,
 	FOR_BOX = FOR_RUN | FOR_CODE | FOR_EXPLAIN,	/* makes a run request */
-	FOR_POLICY = FOR_BOX | FOR_SHOW,		/* takes the key table */
+	FOR_POLICY = FOR_BOX | FOR_SHOW | FOR_CHECK,	/* takes the key table */
 	FOR_EVERY = (1 << 11) - 1
 };
 
@@ -73,7 +73,7 @@ struct args {
 	struct args_setting *settings;
 	size_t setting_count;
 	const char *workdir, *interpreter, *project, *artifacts;
-	const char *code, *language, *tier, *completion, *name;
+	const char *code, *language, *tier, *completion, *name, *to;
 	const char *interval, *last, *sort;
 	int status_fd;		/* -1: none */
 	bool keep_stdin, tty, json, dry_run, explain, no_imports;

@@ -246,7 +246,7 @@ static int apply_setting(struct nsbox_policy *policy, const struct args_setting 
 	return nsbox_policy_set(policy, key, value ? value : s->value, err);
 }
 
-static int apply_flags(struct nsbox_policy *policy, const struct args *a, struct nsbox_error *err)
+int layers_flags(struct nsbox_policy *policy, const struct args *a, struct nsbox_error *err)
 {
 	int r = 0;
 
@@ -273,7 +273,7 @@ static int apply_layers(struct nsbox_policy *policy, const struct args *a,
 		if (is_file_name(a->policies.v[i]))
 			r = layers_load(policy, a->policies.v[i], NSBOX_LAYER_FLAGS, err);
 	}
-	return r ? r : apply_flags(policy, a, err);
+	return r ? r : layers_flags(policy, a, err);
 }
 
 int layers_build(struct nsbox_policy **out, const struct args *a, const char *profile,

@@ -16,6 +16,9 @@
 int layers_build(struct nsbox_policy **out, const struct args *a, const char *profile,
 		 struct nsbox_error *err);
 
+/* The flags alone onto @policy: keys and variables. */
+int layers_flags(struct nsbox_policy *policy, const struct args *a, struct nsbox_error *err);
+
 /* One file onto @policy. */
 int layers_load(struct nsbox_policy *policy, const char *path, enum nsbox_layer layer,
 		struct nsbox_error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `nsbox policy show|check|schema`. Runs in the command; makes no box. */
+/* `nsbox policy show|check|schema`, and `explain --to`. Runs in the command; makes no box. */
 #include <string.h>
 
 #include "tools/nsbox/layers.h"
@@ -43,6 +43,20 @@ int verb_policy_show(struct args *a)
 	return r < 0 ? report_error(a, &err) : print_line(json);
 }
 
+/* One line each on standard error: the policy is right all the same. */
+static int say_warnings(const struct nsbox_policy *policy, const char *file,
+			struct nsbox_error *err)
+{
+	auto_free char *text = NULL;
+	int r = nsbox_policy_warnings(policy, &text, err);
+
+	if (r < 0)
+		return r;
+	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+		say("%s%swarning: %s", file ? file : "", file ? ": " : "", line);
+	return 0;
+}
+
 static int check_policy(const struct args *a, const char *file, struct nsbox_error *err)
 {
 	struct nsbox_policy *policy = NULL;
@@ -54,19 +68,30 @@ static int check_policy(const struct args *a, const char *file, struct nsbox_err
 		r = nsbox_policy_new(&policy, NULL, err);
 		if (r == 0)
 			r = layers_load(policy, file, NSBOX_LAYER_FLAGS, err);
+		if (r == 0)
+			r = layers_flags(policy, a, err);
 	}
 	if (r == 0)
 		r = nsbox_policy_check(policy, err);
+	if (r == 0)
+		r = say_warnings(policy, file, err);
 	nsbox_policy_free(policy);
 	return r;
 }
 
-/* Each file by itself; without one, what the layers of this place make. */
+/* Each file by itself, with the flags on top; without one, what the layers of this place
+ * make. */
 int verb_policy_check(struct args *a)
 {
+	struct nsbox_error usage = NSBOX_ERROR_INIT;
 	int status = STATUS_OK;
 	size_t i = 0;
 
+	if (a->operands.n && a->policies.n) {
+		cli_hint(&usage, "give policy files as operands, or with -p");
+		cli_fail(&usage, NSBOX_E_USAGE, "-p and operands exclude each other");
+		return report_error(a, &usage);
+	}
 	do {
 		const char *file = a->operands.n ? a->operands.v[i] : NULL;
 		struct nsbox_error err = NSBOX_ERROR_INIT;
@@ -81,6 +106,31 @@ int verb_policy_check(struct args *a)
 		}
 	} while (++i < a->operands.n);
 	return status;
+}
+
+/* Whether a box with these flags could reach a destination, and why. */
+int policy_reach(struct args *a)
+{
+	struct nsbox_error err = NSBOX_ERROR_INIT;
+	struct nsbox_policy *policy = NULL;
+	auto_free char *text = NULL;
+	int r = 0, status;
+
+	if (a->operands.n) {
+		cli_hint(&err, "--to asks about a destination, whatever runs");
+		r = cli_fail(&err, NSBOX_E_USAGE, "--to and a command exclude each other");
+	}
+	if (r == 0)
+		r = layers_build(&policy, a, NULL, &err);
+	if (r == 0)
+		r = say_warnings(policy, NULL, &err);
+	if (r == 0)
+		r = nsbox_policy_reach(policy, a->to, a->json ? "json" : "text", &text, &err);
+	nsbox_policy_free(policy);
+	if (r < 0)
+		return report_error(a, &err);
+	status = print_line(text);
+	return status == STATUS_OK && r == 0 ? STATUS_REFUSED : status;
 }
 
 int verb_policy_schema(struct args *a)

@@ -11,6 +11,7 @@
 #include "tools/nsbox/paths.h"
 #include "tools/nsbox/report.h"
 #include "tools/nsbox/say.h"
+#include "tools/nsbox/verbs.h"
 #include "tools/nsbox/watch.h"
 
 /* Everything that one request owns until the process ends. */
@@ -180,6 +181,8 @@ int verb_explain(struct args *a)
 	static const char *const nothing[] = { "true", NULL };
 	struct nsbox_run run = NSBOX_RUN_INIT;
 
+	if (a->to)
+		return policy_reach(a);
 	run.argv = a->operands.n ? a->operands.v : nothing;
 	a->explain = true;
 	return run_request(a, &run, NULL);

@@ -17,6 +17,7 @@
 /* D21: what a caller can tell apart without reading a word. */
 enum {
 	STATUS_OK = 0,
+	STATUS_REFUSED = 122,	/* the policy says no */
 	STATUS_NSBOX = 125,	/* nsbox could not do its job */
 	STATUS_NOT_EXECUTABLE = 126,
 	STATUS_NOT_FOUND = 127

@@ -18,6 +18,7 @@ extern const size_t verb_count;
 int verb_policy_show(struct args *a);
 int verb_policy_check(struct args *a);
 int verb_policy_schema(struct args *a);
+int policy_reach(struct args *a);	/* policy explain --to */
 int verb_doctor(struct args *a);
 int verb_sweep(struct args *a);
 int verb_help(struct args *a);
