@@ -223,7 +223,7 @@ static void take_syn(struct gate *g, const struct syn *s)
 
 static size_t read_batch(struct gate *g, size_t count)
 {
-	uint8_t data[BATCH][SNAP];
+	static uint8_t data[BATCH][SNAP];
 	struct iovec iov[BATCH];
 	struct mmsghdr msgs[BATCH] = { 0 };
 	int n;

@@ -14,7 +14,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <linux/audit.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
@@ -130,16 +129,16 @@ static bool setgroups_is_denied(void)
 
 static int drop_groups(void)
 {
-	if (setgroups(0, NULL) == 0)
+	if (syscall(SYS_setgroups, 0, NULL) == 0)
 		return 0;
 	return errno == EPERM && setgroups_is_denied() ? 0 : -1;
 }
 
 static int become(uint32_t uid, uint32_t gid)
 {
-	if (gid != UINT32_MAX && (drop_groups() < 0 || setresgid(gid, gid, gid) < 0))
+	if (gid != UINT32_MAX && (drop_groups() < 0 || syscall(SYS_setresgid, gid, gid, gid) < 0))
 		return -1;
-	return uid != UINT32_MAX ? setresuid(uid, uid, uid) : 0;
+	return uid != UINT32_MAX ? (int)syscall(SYS_setresuid, uid, uid, uid) : 0;
 }
 
 static int drop_capabilities(void)
