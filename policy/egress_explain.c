@@ -107,14 +107,22 @@ static bool allow_beats_deny(const struct block *b)
 		!(b->flags & RULES_DEFAULT_ALLOWS));
 }
 
+/* Those that stand for names, and 0.0.0.0 and ::, which are no entry of any list. */
+static bool is_beyond_rules(const struct egress_addr *a)
+{
+	static const uint8_t none[16];
+
+	return private_is_fake(a) || memcmp(a->bytes, none, addr_bits(a) / 8) == 0;
+}
+
 static void put_flags(struct buf *out, const struct egress_rules *r, const struct egress_dest *d,
 		      const struct egress_verdict *v)
 {
 	struct egress_addr addr = d->addr ? egress_addr_normal(*d->addr)
 					  : (struct egress_addr){ 0 };
 
-	if (v->allowed || (d->addr && private_is_fake(&addr)))
-		return; /* no flag leads to the addresses that stand for names */
+	if (v->allowed || (d->addr && is_beyond_rules(&addr)))
+		return;
 	switch (v->why) {
 	case EGRESS_BY_DISABLED:
 		buf_str(out, "--net filtered ");

@@ -377,6 +377,7 @@ static void a_denial_names_the_rule_and_the_flag_that_would_allow_it(void **stat
 		  "always denied: link-local 169.254.0.0/16", "--allow-private 169.254.169.254" },
 		{ "mode open", "198.18.0.1:80", "connect 198.18.0.1:80",
 		  "always denied: benchmarks 198.18.0.0/15", "" },
+		{ "allow a.test", "0:80", "connect 0.0.0.0:80", "net.allow_out (not listed)", "" },
 		{ "deny 9.9.9.0/24", "9.9.9.9:53/udp", "send 9.9.9.9:53/udp",
 		  "net.deny_out=9.9.9.0/24", "" },
 		{ "mode open deny 9.9.9.0/24", "9.9.9.9", "connect 9.9.9.9:443",
