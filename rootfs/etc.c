@@ -24,8 +24,11 @@ enum { CONTENT_MAX = 4096 };
 #define NSSWITCH(hosts) "passwd: files\ngroup: files\nshadow: files\nhosts: " hosts "\n" \
 			"networks: files\nprotocols: files\nservices: files\n"
 
-/* With a network, the name server is the supervisor's, on the box's own lo; how often and
- * how long it is asked is left to the program's resolver. */
+/*
+ * With a network, the name server is the supervisor's, on the box's own lo. musl takes no
+ * refusal for an answer: it waits for `timeout` in all, 5 s unless told otherwise. glibc has
+ * so long for each attempt, and a name server of the world may take a while where it is asked.
+ */
 static const struct {
 	const char *dst, *text;
 	const char *with_net;	/* instead; NULL: the same */
@@ -37,7 +40,7 @@ static const struct {
 	{ "etc/hosts", "127.0.0.1\tlocalhost nsbox\n::1\tlocalhost ip6-localhost\n", NULL },
 	{ "etc/hostname", "nsbox\n", NULL },
 	{ "etc/resolv.conf", "# this box has no name server\n",
-	  "nameserver 127.0.0.1\n" },
+	  "nameserver 127.0.0.1\noptions timeout:1 attempts:5\n" },
 	{ "etc/nsswitch.conf", NSSWITCH("files"), NSSWITCH("files dns") },
 };
 

@@ -36,3 +36,6 @@ $(B)/tests/goclient: tests/harness/goclient.go tests/tests.mk
 		$(GO) build -o $@ $<
 
 .PHONY: proof-bins
+
+# Two other readers of DNS messages, to agree with.
+EXTRA_LIBS_test_egress_dns_diff := -lldns -lresolv

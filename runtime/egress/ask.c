@@ -150,6 +150,18 @@ static void again_over_tcp(struct ask *a)
 		refused(a);
 }
 
+/* The one server there is gets the same question again, so that its late answer to the first
+ * counts: libc's resolver does the same. */
+static bool ask_again(struct ask *a)
+{
+	if (a->servers.count != 1 || a->over_tcp || a->source.fd < 0 ||
+	    a->tries >= a->servers.attempts)
+		return false;
+	a->tries++;
+	timer_set(a->loop, &a->timer, loop_now() + (uint64_t)a->servers.timeout_ms * MS);
+	return send(a->source.fd, a->out + 2, a->out_len - 2, MSG_NOSIGNAL) >= 0;
+}
+
 static void on_timer(struct timer *t)
 {
 	struct ask *a = PART_OF(t, struct ask, timer);
@@ -160,7 +172,8 @@ static void on_timer(struct timer *t)
 	}
 	a->timed_out = true;
 	a->silent |= 1U << a->servers.index[a->server];
-	next_try(a);
+	if (!ask_again(a))
+		next_try(a);
 }
 
 /* --- hearing ----------------------------------------------------------------- */

@@ -119,8 +119,8 @@ static void say_unreachable(struct gate *g, const struct syn *s)
 {
 	uint8_t packet[512];
 
-	inject_to(g, packet, packet_unreach(packet, sizeof(packet), &s->flow, IPPROTO_TCP, s->tcp,
-					    s->tcp_len, UNREACH_HOST), &s->flow.src);
+	inject_to(g, packet, packet_unreach_tcp(packet, sizeof(packet), s, UNREACH_HOST),
+		  &s->flow.src);
 }
 
 /* --- judging ---------------------------------------------------------------------------------------- */
@@ -223,7 +223,7 @@ static void take_syn(struct gate *g, const struct syn *s)
 
 static size_t read_batch(struct gate *g, size_t count)
 {
-	uint8_t data[BATCH][SNAP];
+	static uint8_t data[BATCH][SNAP];
 	struct iovec iov[BATCH];
 	struct mmsghdr msgs[BATCH] = { 0 };
 	int n;

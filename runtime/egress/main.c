@@ -17,7 +17,6 @@
 
 #include "base/cleanup.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -263,7 +262,6 @@ int main(void)
 	const char *failed;
 	struct packet p;
 
-	signal(SIGPIPE, SIG_IGN);
 	if (hear(&p) < 0 || p.head.type != EGRESS_CONFIG)
 		return 2;
 	c = take_config(&p);

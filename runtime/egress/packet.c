@@ -17,7 +17,6 @@
 enum {
 	IPV4_HEAD = 20, IPV6_HEAD = 40, TCP_HEAD = 20, UDP_HEAD = 8, ICMP_HEAD = 8,
 	PAYLOAD_MAX = 65535,	/* the 16-bit length of either family */
-	QUOTE_MAX = 512,	/* RFC 1812 4.3.2.3: a whole ICMP packet of at most 576 bytes */
 	TTL = 64,
 	DONT_FRAGMENT = 0x4000, FRAGMENT = 0x3fff, /* more fragments, and the offset */
 	FIN = 0x01, SYN = 0x02, RST = 0x04, ACK = 0x10,
@@ -330,14 +329,19 @@ static const struct unreach_row {
 	[UNREACH_PROHIBITED] = { 13, 1 }, /* EHOSTUNREACH; EACCES over IPv6 */
 };
 
-size_t packet_unreach(uint8_t *p, size_t to, const struct flow *f, uint8_t protocol,
-		      const uint8_t *transport, size_t len, enum unreach code)
+/* What the message is about, as the box sent it. */
+struct quote {
+	uint8_t protocol, len;	/* at least 8: RFC 792; 60 at most */
+	const uint8_t *transport;
+};
+
+static size_t put_unreach(uint8_t *p, size_t to, const struct flow *f, enum unreach code,
+			  struct quote q)
 {
 	struct way w = back(f);
 	bool is_v4 = f->dst.family == 4;
-	size_t quoted = smaller(len, QUOTE_MAX), inner = is_v4 ? IPV4_HEAD : IPV6_HEAD;
-	size_t size = ICMP_HEAD + inner + quoted;
-	size_t head = len < 8 ? 0 : head_of(w, to, size);
+	size_t inner = is_v4 ? IPV4_HEAD : IPV6_HEAD, size = ICMP_HEAD + inner + q.len;
+	size_t head = head_of(w, to, size);
 	uint8_t proto = is_v4 ? IPPROTO_ICMP : IPPROTO_ICMPV6;
 	uint8_t *icmp = p + head;
 
@@ -347,8 +351,28 @@ size_t packet_unreach(uint8_t *p, size_t to, const struct flow *f, uint8_t proto
 	memset(icmp, 0, ICMP_HEAD);
 	icmp[0] = is_v4 ? 3 : 1;
 	icmp[1] = is_v4 ? codes[code].v4 : codes[code].v6;
-	put_head(icmp + ICMP_HEAD, there(f), protocol, smaller(len, PAYLOAD_MAX - inner));
-	memcpy(icmp + ICMP_HEAD + inner, transport, quoted);
+	put_head(icmp + ICMP_HEAD, there(f), q.protocol, q.len);
+	memcpy(icmp + ICMP_HEAD + inner, q.transport, q.len);
 	put_sum(icmp, size, 2, is_v4 ? 0 : pseudo_sum(w, proto, size));
 	return head + size;
+}
+
+size_t packet_unreach_tcp(uint8_t *p, size_t to, const struct syn *s, enum unreach code)
+{
+	struct quote q = { IPPROTO_TCP, s->tcp_len, s->tcp };
+
+	if (s->tcp_len < TCP_HEAD || s->tcp_len > sizeof(s->tcp))
+		return 0;
+	return put_unreach(p, to, &s->flow, code, q);
+}
+
+/* The kernel finds the socket by the ports, and looks at nothing else. */
+size_t packet_unreach_udp(uint8_t *p, size_t to, const struct flow *f, enum unreach code)
+{
+	uint8_t udp[UDP_HEAD] = { 0 };
+
+	put16(udp, f->sport);
+	put16(udp + 2, f->dport);
+	put16(udp + 4, UDP_HEAD);
+	return put_unreach(p, to, f, code, (struct quote){ IPPROTO_UDP, UDP_HEAD, udp });
 }

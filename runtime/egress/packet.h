@@ -33,9 +33,9 @@ size_t packet_rst(uint8_t *p, size_t to, const struct syn *s);	/* refuses it */
 size_t packet_udp(uint8_t *p, size_t to, const struct flow *f, const uint8_t *data, size_t len);
 
 enum unreach { UNREACH_HOST, UNREACH_PORT, UNREACH_PROHIBITED };
-/* ICMP or ICMPv6 destination unreachable from f->dst, about the packet with this transport
- * header (at least 8 bytes; protocol 6 or 17): makes connect(2) or send(2) fail. */
-size_t packet_unreach(uint8_t *p, size_t to, const struct flow *f, uint8_t protocol,
-		      const uint8_t *transport, size_t len, enum unreach code);
+/* ICMP or ICMPv6 destination unreachable from the destination of a SYN, or of a datagram of
+ * this flow: makes connect(2) or send(2) fail. */
+size_t packet_unreach_tcp(uint8_t *p, size_t to, const struct syn *s, enum unreach code);
+size_t packet_unreach_udp(uint8_t *p, size_t to, const struct flow *f, enum unreach code);
 
 #endif

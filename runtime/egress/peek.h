@@ -9,7 +9,8 @@
 #include "runtime/egress/http.h"
 #include "runtime/egress/tls.h"
 
-enum { PEEK_HELD_MAX = 64 * 1024 };
+/* What may wait for a verdict: less than one read brings, and that read. */
+enum { PEEK_HELD_MAX = 64 * 1024 + 256 * 1024 };
 
 enum peek_mode {
 	PEEK_OPEN,	/* nothing (more) to look at */

@@ -18,7 +18,7 @@
 #include <sys/socket.h>
 
 /* One for all: nothing stays in it between two events. */
-static uint8_t chunk[HOLD_MAX];
+static uint8_t chunk[CHUNK];
 
 enum outcome { GOES_ON, OVER, BROKEN };
 

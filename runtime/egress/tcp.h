@@ -14,7 +14,10 @@
 
 #include <stddef.h>
 
-enum { HOLD_MAX = 256 * 1024 };	/* of one direction, when its reader is slow */
+enum {
+	CHUNK = 256 * 1024,	/* read at once */
+	HOLD_MAX = 2 * CHUNK,	/* of one direction, when its reader is slow */
+};
 
 /* What all connections share. `rules` and `config` are the current ones. */
 struct egress {

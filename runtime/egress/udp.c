@@ -43,15 +43,9 @@ void udp_answer(const struct udp_relay *u, const struct flow *f, const uint8_t *
 	inject(u, packet_udp(u->batch->packet, PACKET_MAX, f, data, len), &f->src);
 }
 
-/* The kernel finds the socket by the ports; length and checksum of what was sent are not
- * looked at. */
 void udp_say_unreachable(const struct udp_relay *u, const struct flow *f, enum unreach code)
 {
-	const uint8_t head[8] = { (uint8_t)(f->sport >> 8), (uint8_t)f->sport,
-				  (uint8_t)(f->dport >> 8), (uint8_t)f->dport, 0, 8 };
-
-	inject(u, packet_unreach(u->batch->packet, PACKET_MAX, f, IPPROTO_UDP, head, sizeof(head),
-				 code), &f->src);
+	inject(u, packet_unreach_udp(u->batch->packet, PACKET_MAX, f, code), &f->src);
 }
 
 /* --- judging ---------------------------------------------------------------------------- */
@@ -68,18 +62,17 @@ bool udp_has_proxy(const struct udp_relay *u)
 	return u->e->config->proxy.kind != PROXY_NONE;
 }
 
-/* The host wants its traffic to go through a proxy, and neither kind carries datagrams. */
-static void deny_for_proxy(struct udp_relay *u, const struct egress_dest *d,
-			   const struct egress_verdict *v)
+/* For a reason that no rule of the policy gives: no flag would help either. */
+static void deny_because(struct udp_relay *u, const struct egress_dest *d,
+			 const struct egress_verdict *v, const char *rule)
 {
-	struct buf what = BUF_INIT(1024), rule = BUF_INIT(1024), allow = BUF_INIT(1024);
+	struct buf what = BUF_INIT(1024), none = BUF_INIT(1024), flag = BUF_INIT(1024);
 
-	egress_explain_denial(u->e->rules, d, v, NULL, &what, &rule, &allow);
-	ledger_deny_text(&u->e->ledger, buf_text(&what),
-			 "net.proxy (the proxy of the host carries no UDP)", "");
+	egress_explain_denial(u->e->rules, d, v, NULL, &what, &none, &flag);
+	ledger_deny_text(&u->e->ledger, buf_text(&what), rule, "");
 	buf_free(&what);
-	buf_free(&rule);
-	buf_free(&allow);
+	buf_free(&none);
+	buf_free(&flag);
 }
 
 /* false: refused, and noted. */
@@ -87,10 +80,12 @@ bool udp_may_go(struct udp_relay *u, const struct egress_dest *d)
 {
 	struct egress_verdict v = udp_judge(u, d);
 
-	if (!v.allowed)
+	if (d->addr && names_is_fake(d->addr))
+		deny_because(u, d, &v, "always denied: an address of the box's name server, for no name");
+	else if (!v.allowed)
 		ledger_deny(&u->e->ledger, d, &v, NULL);
 	else if (udp_has_proxy(u))
-		deny_for_proxy(u, d, &v);
+		deny_because(u, d, &v, "net.proxy (the proxy of the host carries no UDP)");
 	return v.allowed && !udp_has_proxy(u);
 }
 
@@ -114,12 +109,13 @@ static void dns_reply(void *arg, const uint8_t *data, size_t len)
 static void ask_stub(struct udp_relay *u, const struct flow *key, const uint8_t *data, size_t len)
 {
 	struct question *q = u->asked < ASKED_MAX ? malloc(sizeof(*q)) : NULL;
+	const struct stub_client client = { dns_reply, q, false };
 
 	if (!q)
 		return; /* a resolver asks again */
 	*q = (struct question){ u, *key };
 	u->asked++;
-	if (stub_ask(u->stub, data, len, false, dns_reply, q) < 0) {
+	if (stub_ask(u->stub, data, len, &client) < 0) {
 		u->asked--;
 		free(q);
 	}

@@ -201,6 +201,12 @@ static bool is_error_of_peer(int os_errno)
 	       os_errno == EPERM || os_errno == EACCES || os_errno == EHOSTDOWN;
 }
 
+static void end_at_cap(struct udp_flow *f)
+{
+	udp_say_unreachable(f->u, &f->key, UNREACH_PORT);
+	udp_flow_end(f);
+}
+
 /* An error of an earlier datagram comes instead of sending this one: hence twice. */
 static void send_up(struct udp_flow *f, const uint8_t *data, size_t len)
 {
@@ -212,7 +218,7 @@ static void send_up(struct udp_flow *f, const uint8_t *data, size_t len)
 			return;
 	}
 	if (n >= 0 && !ledger_bytes(&f->u->e->ledger, f->host, len, 0))
-		udp_flow_end(f);
+		end_at_cap(f);
 }
 
 static void up_ready(struct source *s, uint32_t events)
@@ -232,7 +238,7 @@ static void up_ready(struct source *s, uint32_t events)
 		f->is_answered = true;
 		udp_answer(u, &f->key, u->batch->answer, (size_t)n);
 		if (!ledger_bytes(&u->e->ledger, f->host, 0, (size_t)n)) {
-			udp_flow_end(f);
+			end_at_cap(f);
 			return;
 		}
 	}

@@ -153,19 +153,24 @@ static inline int run_plan(const struct plan *plan)
 	return pair[0];
 }
 
-static inline void gated_box(void)
+static inline void gated_inlet(void)
 {
 	const struct assemble_how how = { .inlet = INLET_GATED };
 	int fds[WIRE_FDS_MAX], n = 0, sock;
 	unsigned bits = 0;
 
-	own_namespaces();
 	sock = run_plan(network_plan(&how));
 	if (take_packet(sock, WIRE_TAG_INLET, fds, &bits) != __builtin_popcount(bits))
 		_exit(107);
 	for (int i = 0; i < INLET_FD_COUNT; i++)
 		inlet[i] = bits & 1U << i ? fds[n++] : -1;
 	note("sockets", (long)bits);
+}
+
+static inline void gated_box(void)
+{
+	own_namespaces();
+	gated_inlet();
 }
 
 static inline void scene(void (*play)(void))
