@@ -403,7 +403,8 @@ static void a_denial_names_the_rule_and_the_flag_that_would_allow_it(void **stat
 		assert_int_equal(egress_ask(&a, rows[i].to, &err), 0);
 		v = egress_judge(r, &a.dest);
 		assert_false(v.allowed);
-		egress_explain_denial(r, &a.dest, &v, NULL, &what, &rule, &allow);
+		egress_explain_denial(r, &a.dest, &v, NULL,
+				      &(struct egress_words){ &what, &rule, &allow });
 		assert_string_equal(buf_text(&what), rows[i].what);
 		assert_string_equal(buf_text(&rule), rows[i].rule);
 		assert_string_equal(buf_text(&allow), rows[i].allow);
@@ -440,7 +441,8 @@ static void check_offer(const char *words, const char *to)
 
 	assert_int_equal(egress_ask(&a, to, NULL), 0);
 	v = egress_judge(r, &a.dest);
-	egress_explain_denial(r, &a.dest, &v, NULL, &what, &rule, &allow);
+	egress_explain_denial(r, &a.dest, &v, NULL,
+			      &(struct egress_words){ &what, &rule, &allow });
 	if (v.allowed == (allow.len > 0))
 		fail_msg("%s -> %s: allowed %d, offers \"%s\"", words, to, v.allowed, buf_text(&allow));
 	buf_str(&more, words);
