@@ -68,7 +68,8 @@ static void deny_because(struct udp_relay *u, const struct egress_dest *d,
 {
 	struct buf what = BUF_INIT(1024), none = BUF_INIT(1024), flag = BUF_INIT(1024);
 
-	egress_explain_denial(u->e->rules, d, v, NULL, &what, &none, &flag);
+	egress_explain_denial(u->e->rules, d, v, NULL,
+			      &(struct egress_words){ &what, &none, &flag });
 	ledger_deny_text(&u->e->ledger, buf_text(&what), rule, "");
 	buf_free(&what);
 	buf_free(&none);
