@@ -2,7 +2,7 @@
  * Entries of egress rules as text, and what is wrong with one. Pure.
  *
  * Must:    say what to write instead, wherever that is clear.
- * Mustn't: show an entry with a user and a password in it.
+ * Mustn't: show an entry that may have a password or a token in it.
  */
 #include "policy/egress_entry.h"
 
@@ -78,7 +78,7 @@ static int check_paste(const char *text, struct entry_error *err)
 
 	if (!scheme && !at)
 		return 0;
-	err->has_secret = at != NULL;
+	err->has_secret = at || strchr(host, '?'); /* a query may have a token in it */
 	host = at ? at + 1 : host;
 	hint_part(err, "give the host alone: ", host, strcspn(host, "/?#"));
 	return bad(err, scheme ? "it is a URL" : "it names a user");

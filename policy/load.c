@@ -159,6 +159,17 @@ static int take_value(struct walk *w, const struct key *k, const json_t *v)
 
 /* --- keys ----------------------------------------------------------------------- */
 
+static bool is_alias_group(const char *path)
+{
+	size_t len = strlen(path);
+
+	for (size_t i = 0; i < policy_alias_count; i++)
+		if (strncmp(policy_aliases[i].name, path, len) == 0 &&
+		    policy_aliases[i].name[len] == '.')
+			return true;
+	return false;
+}
+
 static bool is_group(const char *path)
 {
 	size_t len = strlen(path);
@@ -167,11 +178,7 @@ static bool is_group(const char *path)
 		if (strncmp(policy_keys[i].name, path, len) == 0 &&
 		    policy_keys[i].name[len] == '.')
 			return true;
-	for (size_t i = 0; i < policy_alias_count; i++)
-		if (strncmp(policy_aliases[i].name, path, len) == 0 &&
-		    policy_aliases[i].name[len] == '.')
-			return true;
-	return false;
+	return is_alias_group(path);
 }
 
 static int unknown(struct walk *w, size_t offset, bool is_object)
@@ -220,6 +227,10 @@ static int take_member(struct walk *w, size_t offset, json_t *v)
 	}
 	if (json_is_object(v) && is_group(w->path))
 		return walk_object(w, v, strlen(w->path));
+	if (json_is_null(v) && is_alias_group(w->path)) {
+		w->at += strlen("null"); /* network_policy=None */
+		return 0;
+	}
 	if (!k && is_group(w->path))
 		return text_fail(w->t, w->at, w->err,
 				 "%s: takes an object, not %s", w->path,

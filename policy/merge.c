@@ -208,6 +208,41 @@ static int say_looser(const struct settings *s, const struct change *c,
 	return at_place(by, code, err);
 }
 
+/*
+ * The lists of the network together: each alone only grows tighter, and yet an allowance
+ * that is the first one beats what was denied, and "all but this" is more than nothing.
+ */
+static const char *network_broken_by(const struct policy *old, const struct policy *new)
+{
+	bool had_nothing = old->net.mode == NET_FILTERED && old->net.compat == COMPAT_NONE &&
+			   !old->net.allow_out.n && !old->net.deny_out.n;
+	bool deny_wins = new->net.precedence == PRECEDENCE_DENY;
+
+	if (old->net.mode == NET_DISABLED || new->net.mode == NET_DISABLED ||
+	    old->net.allow_out.n)
+		return NULL;
+	if (new->net.allow_out.n && (had_nothing || (old->net.deny_out.n && !deny_wins)))
+		return "net.allow_out";
+	return had_nothing && new->net.deny_out.n ? "net.deny_out" : NULL;
+}
+
+static int check_network(const struct policy *old, const struct policy *new,
+			 const struct settings *s, struct nsbox_error *err)
+{
+	const char *name = network_broken_by(old, new);
+	struct change c = { .old = old, .new = new };
+
+	if (!name)
+		return 0;
+	c.key = policy_key(name);
+	c.item = key_list(new, c.key)->v[0];
+	err_set(err, NSBOX_E_POLICY,
+		"%s: a project may only tighten: with \"%s\" more could be reached than before",
+		name, SHOWN(c.item));
+	err_hint(err, "put it into a policy of your own and pass that with -p, or use --set");
+	return at_place(culprit(s, &c), NSBOX_E_POLICY, err);
+}
+
 static int check_tighter(const struct policy *old, const struct policy *new,
 			 const struct settings *s, struct nsbox_error *err)
 {
@@ -217,7 +252,7 @@ static int check_tighter(const struct policy *old, const struct policy *new,
 		if (!c.key->also && is_looser(&c))
 			return say_looser(s, &c, err);
 	}
-	return 0;
+	return check_network(old, new, s, err);
 }
 
 /* --- apply ----------------------------------------------------------------- */

@@ -6,6 +6,7 @@
  */
 #include "rootfs/parts.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,8 +25,11 @@ enum { CONTENT_MAX = 4096 };
 #define NSSWITCH(hosts) "passwd: files\ngroup: files\nshadow: files\nhosts: " hosts "\n" \
 			"networks: files\nprotocols: files\nservices: files\n"
 
-/* With a network, the name server is the supervisor's, on the box's own lo; how often and
- * how long it is asked is left to the program's resolver. */
+/*
+ * With a network, the name server is the supervisor's, on the box's own lo. musl takes no
+ * refusal for an answer: it waits for `timeout` in all, 5 s unless told otherwise. glibc has
+ * so long for each attempt, and a name server of the world may take a while where it is asked.
+ */
 static const struct {
 	const char *dst, *text;
 	const char *with_net;	/* instead; NULL: the same */
@@ -37,9 +41,61 @@ static const struct {
 	{ "etc/hosts", "127.0.0.1\tlocalhost nsbox\n::1\tlocalhost ip6-localhost\n", NULL },
 	{ "etc/hostname", "nsbox\n", NULL },
 	{ "etc/resolv.conf", "# this box has no name server\n",
-	  "nameserver 127.0.0.1\n" },
+	  "nameserver 127.0.0.1\noptions timeout:1 attempts:5\n" },
 	{ "etc/nsswitch.conf", NSSWITCH("files"), NSSWITCH("files dns") },
 };
+
+/*
+ * With net.path=veth nobody of ours answers: the name servers of the policy or the host,
+ * as far as the box can reach them at all, which has IPv4 and a loopback of its own.
+ */
+static bool is_reachable(const char *address)
+{
+	uint8_t bytes[4];
+
+	return inet_pton(AF_INET, address, bytes) == 1 && bytes[0] != 127 && bytes[0] != 0;
+}
+
+static void add_server(struct buf *out, const char *address, size_t len)
+{
+	char text[INET_ADDRSTRLEN];
+
+	if (len >= sizeof(text))
+		return;
+	memcpy(text, address, len);
+	text[len] = '\0';
+	if (is_reachable(text))
+		buf_fmt(out, "nameserver %s\n", text);
+}
+
+static void host_servers(struct buf *out)
+{
+	owned_fd int fd = openat(AT_FDCWD, "/etc/resolv.conf", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	static const char word[] = "nameserver", blanks[] = " \t";
+	struct buf text = BUF_INIT(65536);
+
+	if (fd >= 0 && fd_read_all(fd, &text) == 0)
+		for (const char *line = buf_text(&text); *line; line += strcspn(line, "\n"),
+				line += *line == '\n') {
+			const char *value = line + sizeof(word) - 1;
+
+			if (strncmp(line, word, sizeof(word) - 1) != 0 || !strchr(blanks, *value))
+				continue;
+			value += strspn(value, blanks);
+			add_server(out, value, strcspn(value, " \t\r\n#"));
+		}
+	buf_free(&text);
+}
+
+static void veth_resolv_conf(struct buf *out, const struct policy *p)
+{
+	for (size_t i = 0; i < p->net.resolvers.n; i++)
+		add_server(out, p->net.resolvers.v[i], strlen(p->net.resolvers.v[i]));
+	if (!p->net.resolvers.n)
+		host_servers(out);
+	if (!out->len)
+		buf_str(out, "# this box has no name server that it could reach\n");
+}
 
 /* ---------------------------------------------------------- the host's -- */
 
@@ -166,6 +222,25 @@ static int (*const adders[])(const struct place *, struct nsbox_error *) = {
 	[ETC_LINK] = add_link,
 };
 
+static void add_own_files(struct plan_builder *b, const struct view_request *r, bool with_net)
+{
+	bool is_veth = with_net && r->policy->net.path == PATH_VETH;
+	struct buf servers = BUF_INIT(CONTENT_MAX);
+
+	for (size_t i = 0; i < ARRAY_SIZE(own_files); i++) {
+		const char *text = with_net && own_files[i].with_net ? own_files[i].with_net
+								     : own_files[i].text;
+
+		if (is_veth && strcmp(own_files[i].dst, "etc/resolv.conf") == 0) {
+			veth_resolv_conf(&servers, r->policy);
+			text = buf_text(&servers);
+		}
+		PLAN_OP(b, .kind = OP_FILE, .stage = r->stage, .fd = -1, .n = 0444,
+			.dst = own_files[i].dst, .blob = text, .blob_len = strlen(text));
+	}
+	buf_free(&servers);
+}
+
 int etc_build(struct plan_builder *b, const struct view_request *r, struct nsbox_error *err)
 {
 	owned_fd int etc = openat(AT_FDCWD, "/etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -178,13 +253,7 @@ int etc_build(struct plan_builder *b, const struct view_request *r, struct nsbox
 	int rc = 0;
 
 	PLAN_OP(b, .kind = OP_DIR, .stage = r->stage, .fd = -1, .n = 0755, .dst = "etc");
-	for (size_t i = 0; i < ARRAY_SIZE(own_files); i++) {
-		const char *text = wanted[WITH_NET] && own_files[i].with_net ? own_files[i].with_net
-									     : own_files[i].text;
-
-		PLAN_OP(b, .kind = OP_FILE, .stage = r->stage, .fd = -1, .n = 0444,
-			.dst = own_files[i].dst, .blob = text, .blob_len = strlen(text));
-	}
+	add_own_files(b, r, wanted[WITH_NET]);
 	for (size_t i = 0; etc >= 0 && i < ARRAY_SIZE(host_rows) && rc == 0; i++) {
 		if (!wanted[host_rows[i].when])
 			continue;

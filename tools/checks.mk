@@ -107,8 +107,8 @@ demo: ## install what is missing, build, run the examples
 	$(MAKE) all
 	examples/demo.sh
 
-BENCH_BINS := $(addprefix $(B)/bench/,rr lib filter true payload)
-$(B)/bench/true $(B)/bench/payload: $(B)/bench/%: tools/bench/%.c
+BENCH_BINS := $(addprefix $(B)/bench/,rr lib filter true payload stream)
+$(B)/bench/true $(B)/bench/payload $(B)/bench/stream: $(B)/bench/%: tools/bench/%.c
 	@mkdir -p $(@D)
 	$(call say,CC $@)
 	$(Q)$(MUSL_CC) -std=gnu11 -D_GNU_SOURCE $(WARN) -O2 -static -no-pie $< -o $@

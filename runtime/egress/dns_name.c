@@ -1,8 +1,8 @@
 /*
  * dns_name.c - names in DNS messages. See dns_wire.h. Runs in the supervisor; pure.
  *
- * Must: end on any input. A pointer leads to before the place where this part of the name
- * began, so each jump goes further back.
+ * Must: end on any input, and read no byte of a message twice for one name. A pointer leads
+ * to before the place where this part of the name began, and the part there ends before it.
  */
 #include "runtime/egress/dns_wire.h"
 
@@ -23,32 +23,35 @@ static bool take_label(struct dns_name *n, const uint8_t *label)
 }
 
 /* Where the pointer at `pos` leads; 0: nowhere (there is the header). */
-static size_t follow(const uint8_t *p, size_t len, size_t pos, size_t begin)
+static size_t follow(const uint8_t *p, size_t pos, size_t begin)
 {
-	size_t target;
+	size_t target = (size_t)(p[pos] & LABEL_MAX) << 8 | p[pos + 1];
 
-	if (len - pos < 2)
-		return 0;
-	target = (size_t)(p[pos] & LABEL_MAX) << 8 | p[pos + 1];
 	return target >= DNS_HEADER && target < begin ? target : 0;
 }
 
 bool dns_name_read(struct dns_name *out, const uint8_t *p, size_t len, size_t *at)
 {
-	size_t pos = *at, begin = *at, end = 0;
+	size_t pos = *at, begin = *at, end = 0; /* of this part; of what *at passes */
+	size_t limit = len;
 
 	out->len = 0;
-	while (pos < len) {
-		size_t size = 1 + (size_t)p[pos];
+	while (pos < limit) {
+		bool is_pointer = (p[pos] & POINTER) == POINTER;
+		size_t size = is_pointer ? 2 : 1 + (size_t)p[pos];
 
-		if ((p[pos] & POINTER) == POINTER) {
+		if (size > limit - pos || (!is_pointer && p[pos] > LABEL_MAX))
+			return false;
+		if (is_pointer) {
 			end = end ? end : pos + 2;
-			pos = begin = follow(p, len, pos, begin);
+			limit = begin; /* what it leads to has ended before this part */
+			pos = follow(p, pos, begin);
+			begin = pos;
 			if (!pos)
 				return false;
 			continue;
 		}
-		if (p[pos] > LABEL_MAX || size > len - pos || !take_label(out, p + pos))
+		if (!take_label(out, p + pos))
 			return false;
 		pos += size;
 		if (size == 1) {

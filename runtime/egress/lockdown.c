@@ -10,9 +10,10 @@
 #include "runtime/egress/lockdown.h"
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 
 #include <errno.h>
-#include <grp.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
@@ -20,6 +21,7 @@
 #include <linux/seccomp.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -113,11 +115,30 @@ static int filter_calls(void)
 
 /* --- ids, capabilities, files ------------------------------------------------------------------ */
 
+/* Root of a user namespace that an ordinary user made may not drop groups: they are that
+ * user's, as they are the box's (launch.c). */
+static bool setgroups_is_denied(void)
+{
+	struct buf text = BUF_INIT(16);
+	bool is_denied = fd_read_file(AT_FDCWD, "/proc/self/setgroups", &text) == 0 &&
+			 strncmp(buf_text(&text), "deny", 4) == 0;
+
+	buf_free(&text);
+	return is_denied;
+}
+
+static int drop_groups(void)
+{
+	if (syscall(SYS_setgroups, 0, NULL) == 0)
+		return 0;
+	return errno == EPERM && setgroups_is_denied() ? 0 : -1;
+}
+
 static int become(uint32_t uid, uint32_t gid)
 {
-	if (gid != UINT32_MAX && (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0))
+	if (gid != UINT32_MAX && (drop_groups() < 0 || syscall(SYS_setresgid, gid, gid, gid) < 0))
 		return -1;
-	return uid != UINT32_MAX ? setresuid(uid, uid, uid) : 0;
+	return uid != UINT32_MAX ? (int)syscall(SYS_setresuid, uid, uid, uid) : 0;
 }
 
 static int drop_capabilities(void)

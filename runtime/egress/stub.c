@@ -24,9 +24,8 @@ enum {
 struct stub_ask {
 	struct stub *stub;
 	struct dns_query query;
-	bool over_tcp, is_relay;
-	stub_reply *reply;
-	void *arg;
+	struct stub_client client;
+	bool is_relay;
 	char name[EGRESS_NAME_MAX + 1];	/* canonical */
 	/* once it waits */
 	struct stub_ask *next, **self;
@@ -39,9 +38,9 @@ struct stub_ask {
 static void answer(const struct stub_ask *a, const struct dns_reply *r)
 {
 	uint8_t out[DNS_UDP_MAX];
-	size_t room = dns_room(&a->query, a->over_tcp);
+	size_t room = dns_room(&a->query, a->client.over_tcp);
 
-	a->reply(a->arg, out,
+	a->client.reply(a->client.arg, out,
 		 dns_write_answer(out, room < sizeof(out) ? room : sizeof(out), &a->query, r));
 }
 
@@ -149,12 +148,12 @@ static void on_lookup(struct lookup *l, enum lookup_result r)
 static void on_relayed(struct ask *ask, const struct dns_result *r, const uint8_t *msg)
 {
 	struct stub_ask *a = PART_OF(ask, struct stub_ask, ask);
-	size_t room = dns_room(&a->query, a->over_tcp);
+	size_t room = dns_room(&a->query, a->client.over_tcp);
 	uint8_t *out = r && r->only_asked ? malloc(room) : NULL;
 
 	waited(a);
 	if (out)
-		a->reply(a->arg, out, dns_write_relay(out, room, &a->query, r, msg));
+		a->client.reply(a->client.arg, out, dns_write_relay(out, room, &a->query, r, msg));
 	else
 		answer_code(a, DNS_SERVFAIL);
 	free(out);
@@ -330,15 +329,14 @@ static void judge(struct stub_ask *a)
 	}
 }
 
-int stub_ask(struct stub *s, const uint8_t *query, size_t len, bool over_tcp, stub_reply *reply,
-	     void *arg)
+int stub_ask(struct stub *s, const uint8_t *query, size_t len, const struct stub_client *client)
 {
-	struct stub_ask a = { .stub = s, .over_tcp = over_tcp, .reply = reply, .arg = arg };
+	struct stub_ask a = { .stub = s, .client = *client };
 	enum dns_rcode rcode;
 
 	switch (dns_read_query(&a.query, &rcode, query, len)) {
 	case DNS_DROP:
-		reply(arg, NULL, 0);
+		client->reply(client->arg, NULL, 0);
 		break;
 	case DNS_WRONG:
 		answer_code(&a, rcode);
@@ -357,7 +355,7 @@ void stub_end(struct stub *s)
 		waited(a);
 		resolver_cancel(s->resolver, &a->lookup);
 		ask_cancel(&a->ask);
-		a->reply(a->arg, NULL, 0);
+		a->client.reply(a->client.arg, NULL, 0);
 		free(a);
 	}
 	stub_serve_end(s);

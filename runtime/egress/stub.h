@@ -28,13 +28,16 @@ struct stub {
 /* All sockets are closed, all questions under way end without an answer. */
 void stub_end(struct stub *s);
 
-/* One question. The answer is given to @reply, now or later, exactly once; `arg` tells it
- * whom to. A question that is no question gets no answer (then reply has len 0).
- * -1: no memory, and reply is not called. */
-struct stub_ask;
+/* Who asks. The answer is given to @reply, now or later, exactly once; @arg tells it whom to.
+ * A question that is no question gets no answer (then reply has len 0). */
 typedef void stub_reply(void *arg, const uint8_t *answer, size_t len);
-int stub_ask(struct stub *s, const uint8_t *query, size_t len, bool over_tcp, stub_reply *reply,
-	     void *arg);
+struct stub_client {
+	stub_reply *reply;
+	void *arg;
+	bool over_tcp;
+};
+/* One question. -1: no memory, and reply is not called. */
+int stub_ask(struct stub *s, const uint8_t *query, size_t len, const struct stub_client *client);
 
 void stub_serve_end(struct stub *s);	/* the sockets' part of stub_end() */
 

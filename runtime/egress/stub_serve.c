@@ -53,6 +53,7 @@ static bool take_datagram(struct stub_socket *s)
 {
 	uint8_t query[QUERY_MAX];
 	struct peer *p = malloc(sizeof(*p));
+	const struct stub_client client = { reply_datagram, p, false };
 	ssize_t n;
 
 	if (!p)
@@ -62,7 +63,7 @@ static bool take_datagram(struct stub_socket *s)
 	n = recvfrom(p->fd, query, sizeof(query), MSG_DONTWAIT | MSG_TRUNC,
 		     (struct sockaddr *)&p->addr, &p->size);
 	if (n < 0 || (size_t)n > sizeof(query) ||
-	    stub_ask(s->stub, query, (size_t)n, false, reply_datagram, p) < 0)
+	    stub_ask(s->stub, query, (size_t)n, &client) < 0)
 		free(p);
 	return n >= 0;
 }
@@ -161,6 +162,8 @@ static void reply_stream(void *arg, const uint8_t *msg, size_t len)
 
 static void take_questions(struct stub_conn *c)
 {
+	const struct stub_client client = { reply_stream, c, true };
+
 	for (size_t size; !is_stuffed(c) && (size = complete(c));) {
 		uint8_t query[QUERY_MAX];
 
@@ -169,7 +172,7 @@ static void take_questions(struct stub_conn *c)
 		memmove(c->in, c->in + size, c->in_len);
 		still_alive(c);
 		c->waiting++;
-		if (stub_ask(c->stub, query, size - 2, true, reply_stream, c) < 0)
+		if (stub_ask(c->stub, query, size - 2, &client) < 0)
 			c->waiting--;
 	}
 }

@@ -109,12 +109,13 @@ static void dns_reply(void *arg, const uint8_t *data, size_t len)
 static void ask_stub(struct udp_relay *u, const struct flow *key, const uint8_t *data, size_t len)
 {
 	struct question *q = u->asked < ASKED_MAX ? malloc(sizeof(*q)) : NULL;
+	const struct stub_client client = { dns_reply, q, false };
 
 	if (!q)
 		return; /* a resolver asks again */
 	*q = (struct question){ u, *key };
 	u->asked++;
-	if (stub_ask(u->stub, data, len, false, dns_reply, q) < 0) {
+	if (stub_ask(u->stub, data, len, &client) < 0) {
 		u->asked--;
 		free(q);
 	}

@@ -60,7 +60,7 @@ def a_denial_sends_nothing(tap):
 
 
 def udp_and_both_families(tap):
-    flags = allow("api.good.test:7777/udp", "v6only.good.test", "198.51.100.10:22", "2001:db8:1::/48:7")
+    flags = allow("api.good.test:7777/udp", "v6only.good.test", "198.51.100.10:22", "[2001:db8:1::/48]:7")
     both(tap, flags, [
         ("udp api.good.test 7777 hello", "echo hello", "echo hello"),
         ("get v6only.good.test 80 v6only.good.test", "HTTP/1.1 200 OK", "HTTP/1.1 200 OK"),

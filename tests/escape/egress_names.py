@@ -11,7 +11,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "harness"))
-from box import REPO, box, run  # noqa: E402
+from box import REPO, box, nsbox, run  # noqa: E402
 from egress import CLIENT, NOT_FOUND, REFUSED, allow, both, denials, has_denial, inside, outside  # noqa: E402
 from host import become_reaper  # noqa: E402
 from tap import run_tests  # noqa: E402
@@ -75,8 +75,8 @@ def the_name_in_tls_must_be_the_one_looked_up(tap):
     has_denial(tap, ran, f"connect {GOOD}:443: the ClientHello asks for fronted.test", "re:.*looked up.*",
                "--allow-out fronted.test", "A17 the record has both names, and the flag")
     ran = box(["--ro", f"{TRICKS}:/tricks.py", *allow(GOOD)], PYTHON, "/tricks.py", json.dumps(tls(sni="evil.test")))
-    tap.equal([e["sni"] for e in NET.events("tls") if e["sni"] == "evil.test" and e["requests"]][4:], [],
-              "A17 no request of a box reaches the server", (NET.events("tls"), ran))
+    tap.equal(sum(e["sni"] == "evil.test" and bool(e["requests"]) for e in NET.events("tls")), 4,
+              "A17 only the four without a box have reached the server", (NET.events("tls"), ran))
 
 
 def other_protocols_on_443(tap):
@@ -175,17 +175,13 @@ def spellings_of_names(tap):
     got, ran = inside(allow("*.many.test"), "connect a.many.test 80", "connect a.b.c.many.test 80", "lookup many.test")
     tap.equal(got[:2], ["ok", "ok"], "E1 a wildcard has one label or many", ran)
     tap.among(got[2], NOT_FOUND, "E1 and not its apex", ran)
-    for bad in ("evil\0.good.test", "*.test", "api*.com", "a..b", "user@good.test", "http://good.test", "0x7f.1", ""):
-        if "\0" in bad:
-            continue
-        ran = run([*_nsbox(), *allow(bad), "--", "true"])
+    for bad in ("*.test", "api*.com", "a..b", "user@good.test", "http://good.test", "0x7f.1"):
+        ran = nsbox("run", *allow(bad), "--", "true")
         tap.ok(ran.rc == 125 and ran.err.startswith(b"nsbox: ") and ran.err.count(b"\n") == 1,
                f"E3 E5 E34 --allow-out {bad!r} is refused in one line", ran)
-
-
-def _nsbox():
-    from box import NSBOX
-    return [NSBOX, "run"]
+    for flags in (["--net", "filtered"], allow("")):
+        got, ran = inside(flags, f"lookup {GOOD}", "connect 203.0.113.66 80")
+        tap.ok(got[0] in NOT_FOUND and got[1:] == [REFUSED], f"E5 {' '.join(flags)!r} lets nothing out", ran)
 
 
 def a_spoofed_hosts_entry(tap):

@@ -111,7 +111,11 @@ class Zones:
 
     def answer(self, query, transport):
         """Bytes to send, or None for silence, and the seconds to wait before."""
-        number, name, qtype, end = read_question(query)
+        try:
+            number, name, qtype, end = read_question(query)
+        except (IndexError, struct.error):
+            self.note({"kind": "dns", "name": None, "type": 0, "over": transport})
+            return None, 0
         self.note({"kind": "dns", "name": name, "type": qtype, "over": transport})
         if name.startswith("dead."):
             return None, 0

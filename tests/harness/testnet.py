@@ -109,7 +109,7 @@ def internet(folder):
 
 
 def own_files(folder):
-    for name, text in (("resolv.conf", "nameserver 192.0.2.53\noptions timeout:2 attempts:2\n"),
+    for name, text in (("resolv.conf", "nameserver 192.0.2.53\noptions timeout:5 attempts:2\n"),
                        ("hosts", HOSTS)):
         path = os.path.join(folder, name)
         with open(path, "w", encoding="ascii") as f:
@@ -200,7 +200,7 @@ class Internet:
 
     def lookups(self, name=None):
         """Names asked for, sorted, each once; with a name: how often it was asked for."""
-        names = [e["name"] for e in self.events("dns")]
+        names = [e["name"] for e in self.events("dns") if e["name"]]
         return names.count(name) if name else sorted(set(names))
 
     def connections(self, *kinds):
@@ -212,14 +212,36 @@ class Internet:
         return self._ask("open")
 
 
+def counters(path):
+    """/proc/net/snmp: a line of names, a line of numbers, for each protocol."""
+    with open(path, encoding="ascii") as f:
+        lines = [line.split() for line in f]
+    return {(names[0].rstrip(":"), name): int(value) for names, values in zip(lines[::2], lines[1::2])
+            for name, value in zip(names[1:], values[1:])}
+
+
+def connections_under_way():
+    """Those of this host that may still send: neither listening nor over (TIME_WAIT)."""
+    count = 0
+    for name in ("tcp", "tcp6"):
+        with open(f"/proc/net/{name}", encoding="ascii") as f:
+            count += sum(line.split()[3] not in ("06", "0A") for line in list(f)[1:])
+    return count
+
+
 def packets_sent():
-    """Packets that left this host, by the counter of its only link."""
-    with open("/proc/net/dev", encoding="ascii") as f:
-        for line in f:
-            name, _, rest = line.partition(":")
-            if name.strip() == "up0":
-                return int(rest.split()[9])
-    raise AssertionError("no link up0: not run by testnet.py")
+    """TCP segments and datagrams that left this host so far, once earlier connections are over.
+    Not ARP and its like, which the kernel sends when it wants."""
+    end = time.monotonic() + READY_SECONDS
+    while connections_under_way():
+        if time.monotonic() > end:
+            raise AssertionError("a connection of the host does not end")
+        time.sleep(0.01)
+    four = counters("/proc/net/snmp")
+    with open("/proc/net/snmp6", encoding="ascii") as f:
+        six = dict(line.split() for line in f)
+    return (four["Tcp", "OutSegs"] + four["Tcp", "RetransSegs"] + four["Udp", "OutDatagrams"] +
+            int(six["Udp6OutDatagrams"]))
 
 
 if __name__ == "__main__":

@@ -68,19 +68,19 @@ struct server_out {
 	size_t len;
 };
 
-static void server_put(struct server_out *o, const void *data, size_t len)
+static inline void server_put(struct server_out *o, const void *data, size_t len)
 {
 	assert_true(o->len + len <= sizeof(o->p));
 	memcpy(o->p + o->len, data, len);
 	o->len += len;
 }
 
-static void server_put16(struct server_out *o, unsigned v)
+static inline void server_put16(struct server_out *o, unsigned v)
 {
 	server_put(o, (uint8_t[]){ (uint8_t)(v >> 8), (uint8_t)v }, 2);
 }
 
-static void server_put_name(struct server_out *o, const char *text)
+static inline void server_put_name(struct server_out *o, const char *text)
 {
 	struct dns_name n;
 
@@ -88,7 +88,7 @@ static void server_put_name(struct server_out *o, const char *text)
 	server_put(o, n.wire, n.len);
 }
 
-static void server_put_row(struct server_out *o, const struct zone_row *row)
+static inline void server_put_row(struct server_out *o, const struct zone_row *row)
 {
 	uint8_t addr[16];
 	size_t at;
@@ -115,7 +115,7 @@ static void server_put_row(struct server_out *o, const struct zone_row *row)
 	o->p[at + 1] = (uint8_t)(o->len - at - 2 + (row->act == LYING_LENGTH ? 1 : 0));
 }
 
-static void server_put_soa(struct server_out *o)
+static inline void server_put_soa(struct server_out *o)
 {
 	server_put_name(o, "test");
 	server_put16(o, DNS_SOA);
@@ -133,7 +133,7 @@ static const struct zone_row *server_row(const struct zone_row *zone, const char
 	return NULL;
 }
 
-static bool server_has_name(const struct zone_row *zone, const char *name)
+static inline bool server_has_name(const struct zone_row *zone, const char *name)
 {
 	for (const struct zone_row *r = zone; r->name; r++)
 		if (strcasecmp(r->name, name) == 0)
@@ -141,7 +141,7 @@ static bool server_has_name(const struct zone_row *zone, const char *name)
 	return false;
 }
 
-static void server_head(struct server_out *o, const struct dns_query *q, unsigned rcode)
+static inline void server_head(struct server_out *o, const struct dns_query *q, unsigned rcode)
 {
 	o->len = 0;
 	server_put16(o, q->id);
@@ -153,7 +153,7 @@ static void server_head(struct server_out *o, const struct dns_query *q, unsigne
 }
 
 /* The answer as the table has it; aliases are not followed: that is asked for again. */
-static void server_compose(struct server_out *o, const struct zone_row *zone,
+static inline void server_compose(struct server_out *o, const struct zone_row *zone,
 			   const struct dns_query *q, const struct zone_row *row)
 {
 	unsigned n = 0;
@@ -173,14 +173,14 @@ static void server_compose(struct server_out *o, const struct zone_row *zone,
 	o->p[9] = 1;
 }
 
-static void server_send(struct dns_server *s, const struct server_out *o, const struct sockaddr_in *to)
+static inline void server_send(struct dns_server *s, const struct server_out *o, const struct sockaddr_in *to)
 {
 	assert_int_equal(sendto(s->udp.fd, o->p, o->len, 0, (const struct sockaddr *)to, sizeof(*to)),
 			 (ssize_t)o->len);
 }
 
 /* What a forger would send: another address, with one thing wrong. */
-static void server_forge(struct dns_server *s, const struct dns_query *q, enum zone_act act,
+static inline void server_forge(struct dns_server *s, const struct dns_query *q, enum zone_act act,
 			 const struct sockaddr_in *to)
 {
 	static const struct zone_row lie[] = { { "x", DNS_A, "6.6.6.6", 300, PLAIN } };
@@ -207,7 +207,7 @@ static void server_forge(struct dns_server *s, const struct dns_query *q, enum z
 		server_send(s, &o, to);
 }
 
-static void server_query(struct dns_server *s, struct dns_query *q, const uint8_t *p, size_t len)
+static inline void server_query(struct dns_server *s, struct dns_query *q, const uint8_t *p, size_t len)
 {
 	enum dns_rcode rcode;
 
@@ -218,7 +218,7 @@ static void server_query(struct dns_server *s, struct dns_query *q, const uint8_
 	s->queries++;
 }
 
-static void server_answer_udp(struct dns_server *s, const uint8_t *p, size_t len,
+static inline void server_answer_udp(struct dns_server *s, const uint8_t *p, size_t len,
 			      const struct sockaddr_in *from)
 {
 	const struct zone_row *row;
@@ -250,7 +250,7 @@ static void server_answer_udp(struct dns_server *s, const uint8_t *p, size_t len
 }
 
 /* Now the silent rows speak. */
-static void server_release(struct dns_server *s)
+static inline void server_release(struct dns_server *s)
 {
 	struct server_out o;
 	struct dns_query q;
@@ -268,7 +268,7 @@ static void server_release(struct dns_server *s)
 	s->held_count = 0;
 }
 
-static void server_on_udp(struct source *source, uint32_t events)
+static inline void server_on_udp(struct source *source, uint32_t events)
 {
 	struct dns_server *s = PART_OF(source, struct dns_server, udp);
 	struct sockaddr_in from;
@@ -281,7 +281,7 @@ static void server_on_udp(struct source *source, uint32_t events)
 		server_answer_udp(s, p, (size_t)n, &from);
 }
 
-static void server_on_conn(struct source *source, uint32_t events)
+static inline void server_on_conn(struct source *source, uint32_t events)
 {
 	struct server_conn *c = PART_OF(source, struct server_conn, source);
 	struct dns_server *s = c->server;
@@ -312,7 +312,7 @@ static void server_on_conn(struct source *source, uint32_t events)
 	source->fd = -1;
 }
 
-static void server_on_tcp(struct source *source, uint32_t events)
+static inline void server_on_tcp(struct source *source, uint32_t events)
 {
 	struct dns_server *s = PART_OF(source, struct dns_server, tcp);
 	struct server_conn *c = s->conns;
@@ -327,7 +327,7 @@ static void server_on_tcp(struct source *source, uint32_t events)
 	assert_int_equal(loop_add(s->loop, &c->source, EPOLLIN), 0);
 }
 
-static int server_socket(int type, uint16_t *port)
+static inline int server_socket(int type, uint16_t *port)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(*port),
 				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -345,7 +345,7 @@ static int server_socket(int type, uint16_t *port)
 	return fd;
 }
 
-static void server_up(struct dns_server *s, struct loop *loop, const struct zone_row *zone)
+static inline void server_up(struct dns_server *s, struct loop *loop, const struct zone_row *zone)
 {
 	int udp, tcp = -1;
 
@@ -368,7 +368,7 @@ static void server_up(struct dns_server *s, struct loop *loop, const struct zone
 	assert_int_equal(loop_add(loop, &s->tcp, EPOLLIN), 0);
 }
 
-static void server_down(struct dns_server *s)
+static inline void server_down(struct dns_server *s)
 {
 	loop_remove(s->loop, &s->udp);
 	loop_remove(s->loop, &s->tcp);
@@ -382,7 +382,7 @@ static void server_down(struct dns_server *s)
 	}
 }
 
-static void server_configure(struct egress_config *c, const struct dns_server *s)
+static inline void server_configure(struct egress_config *c, const struct dns_server *s)
 {
 	c->servers[c->server_count++] = (struct egress_server){ .family = 4, .bytes = { 127, 0, 0, 1 },
 								.port = s->port };
@@ -396,7 +396,7 @@ struct watchdog {
 	bool barked;
 };
 
-static void watchdog_fire(struct timer *t)
+static inline void watchdog_fire(struct timer *t)
 {
 	struct watchdog *w = PART_OF(t, struct watchdog, timer);
 
@@ -405,7 +405,7 @@ static void watchdog_fire(struct timer *t)
 }
 
 /* Until somebody sets loop->stop. A minute is for a loaded machine, nothing waits for it. */
-static void run_loop(struct loop *loop)
+static inline void run_loop(struct loop *loop)
 {
 	struct watchdog w = { .timer.fire = watchdog_fire, .loop = loop };
 
@@ -423,7 +423,7 @@ struct until {
 	void *arg;
 };
 
-static void until_fire(struct timer *t)
+static inline void until_fire(struct timer *t)
 {
 	struct until *u = PART_OF(t, struct until, timer);
 
@@ -433,7 +433,7 @@ static void until_fire(struct timer *t)
 }
 
 /* For what stops no loop by itself. */
-static void run_until(struct loop *loop, bool (*so)(void *arg), void *arg)
+static inline void run_until(struct loop *loop, bool (*so)(void *arg), void *arg)
 {
 	struct until u = { .timer.fire = until_fire, .loop = loop, .so = so, .arg = arg };
 

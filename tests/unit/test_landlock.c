@@ -102,7 +102,7 @@ static void a_kernel_without_landlock_gets_no_row(void **state)
 static void only_writable_places_may_be_written(void **state)
 {
 	char *paths[] = { (char *)"/workspace", (char *)"/tmp", NULL };
-	struct strlist writable = { paths, 2 };
+	struct strlist writable = { .v = paths, .n = 2 };
 	owned_mem struct plan *p = compiled(6, &writable, NULL);
 
 	(void)state;
@@ -118,7 +118,7 @@ static void exec_only_takes_execution_from_everything_else(void **state)
 {
 	char *places[] = { (char *)"/workspace", NULL };
 	char *programs[] = { (char *)"/usr/bin/python3", (char *)"/lib64/ld.so", NULL };
-	struct strlist writable = { places, 1 }, exec_only = { programs, 2 };
+	struct strlist writable = { .v = places, .n = 1 }, exec_only = { .v = programs, .n = 2 };
 	owned_mem struct plan *p = compiled(6, &writable, &exec_only);
 
 	(void)state;
@@ -143,7 +143,7 @@ static void an_empty_exec_only_list_forbids_all_execution(void **state)
 static void a_relative_path_is_an_error(void **state)
 {
 	char *paths[] = { (char *)"workspace", NULL };
-	struct strlist writable = { paths, 1 };
+	struct strlist writable = { .v = paths, .n = 1 };
 	struct landlock_request r = { 6, &writable, NULL, 9 };
 	struct nsbox_error err = NSBOX_ERROR_INIT;
 	struct plan_builder b = { 0 };
@@ -223,7 +223,7 @@ static void the_kernel_takes_the_rows_and_refuses_writes_elsewhere(void **state)
 	char inside[] = "/tmp/nsbox-test-in-XXXXXX", outside[] = "/tmp/nsbox-test-out-XXXXXX";
 	char in_file[64], out_file[64];
 	char *paths[] = { inside, NULL };
-	struct strlist writable = { paths, 1 };
+	struct strlist writable = { .v = paths, .n = 1 };
 	const struct probe rows[] = {
 		{ in_file, O_RDWR | O_CREAT | O_TRUNC, 0 },
 		{ out_file, O_RDWR | O_CREAT, EACCES },
