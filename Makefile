@@ -1,7 +1,7 @@
 # nsbox. `make help` lists the targets; CONTRIBUTING.md says how they fit together.
 #
 # The same sources are compiled several times ("flavours"), one folder each:
-#   build/lib    glibc, position independent: libnsbox.so, libnsbox.a, nsbox-policyc, nsbox-scope
+#   build/lib    glibc, position independent: libnsbox.so, libnsbox.a, nsbox-policyc, nsbox-scope, nsbox-veth
 #   build/hot    musl, static, no third-party code: the `nsbox` command
 #   build/fault  the command with fault injection, for tests/fault
 #   build/asan   the library with address and undefined-behaviour sanitizers
@@ -92,13 +92,21 @@ POLICYC_OBJS := $(call objs,lib,$(wildcard tools/policyc/*.c))
 # says so (`nsbox doctor`).
 HAS_SD_BUS := $(shell echo '\#include <systemd/sd-bus.h>' | $(CC) -E - >/dev/null 2>&1 && echo yes)
 SCOPE_OBJS := $(if $(HAS_SD_BUS),$(call objs,lib,$(wildcard tools/scope/*.c)))
-ALL_OBJS := $(LIB_OBJS) $(HOT_OBJS) $(FAULT_OBJS) $(ASAN_OBJS) $(TSAN_OBJS) $(FUZZ_OBJS) $(POLICYC_OBJS) $(SCOPE_OBJS) \
+# net.path=veth. Without the headers of libnl and libmnl there is none, and nsbox says so.
+NL_CFLAGS := -I/usr/include/libnl3
+HAS_NL := $(shell printf '\043include <libmnl/libmnl.h>\n\043include <netlink/route/link/veth.h>\n' | \
+	$(CC) $(NL_CFLAGS) -E - >/dev/null 2>&1 && echo yes)
+VETH_OBJS := $(if $(HAS_NL),$(call objs,lib,$(wildcard tools/veth/*.c)))
+FLAGS_tools/veth/link.c := $(NL_CFLAGS)
+FLAGS_tools/veth/main.c := $(NL_CFLAGS)
+ALL_OBJS := $(LIB_OBJS) $(HOT_OBJS) $(FAULT_OBJS) $(ASAN_OBJS) $(TSAN_OBJS) $(FUZZ_OBJS) $(POLICYC_OBJS) $(SCOPE_OBJS) $(VETH_OBJS) \
 	$(EGRESS_OBJS) $(foreach flavour,lib asan tsan fuzz,$(call PART_OBJS,$(flavour)))
 
 LIBS := $(B)/lib/libnsbox.a $(B)/lib/libnsbox.so $(B)/lib/nsbox.pc
 BINS := $(B)/bin/nsbox $(B)/bin/nsbox-policyc
 BINS += $(if $(wildcard runtime/egress/main.c),$(B)/bin/nsbox-egress)
 BINS += $(if $(HAS_SD_BUS),$(B)/bin/nsbox-scope)
+BINS += $(if $(HAS_NL),$(B)/bin/nsbox-veth)
 
 all: $(LIBS) $(BINS) compile_commands.json ## build everything (the default)
 
@@ -175,6 +183,11 @@ $(B)/bin/nsbox-scope: $(SCOPE_OBJS)
 	@mkdir -p $(@D)
 	$(call say,LINK $@)
 	$(Q)$(CC) -pie $(LIB_LDFLAGS) $^ -lsystemd -o $@
+
+$(B)/bin/nsbox-veth: $(VETH_OBJS) $(B)/lib/internal.a
+	@mkdir -p $(@D)
+	$(call say,LINK $@)
+	$(Q)$(CC) -pie $(LIB_LDFLAGS) $^ -lnl-route-3 -lnl-3 -lmnl -o $@
 
 # What tests and our own programs link: internal names are visible.
 $(B)/lib/internal.a: $(LIB_OBJS) $(call PART_OBJS,lib)

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/num.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define CHECK_ARGS const struct policy *p, struct nsbox_error *err
@@ -30,14 +31,44 @@ static int check_openings(CHECK_ARGS)
 	return NSBOX_E_POLICY;
 }
 
+/* What the inlet's process does, a packet filter does not: names, caps, proxies. */
+static const char *beyond_veth(const struct policy *p)
+{
+	static const char *const keys[] = { "net.publish", "net.proxy", "net.connections",
+					    "net.names", "net.bytes", "net.host_bytes" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		if (!policy_is_preset(p, policy_key(keys[i])))
+			return keys[i];
+	return NULL;
+}
+
 static int check_path(CHECK_ARGS)
 {
+	struct egress_rules *rules = NULL;
+	const char *key, *entry;
+	int code;
+
 	if (p->net.path == PATH_INLET)
 		return 0;
-	err_set(err, NSBOX_E_UNSUPPORTED,
-		"net.path=veth cannot be enforced by this version yet");
-	err_hint(err, "leave it at inlet, which works with and without root");
-	return NSBOX_E_UNSUPPORTED;
+	if (p->net.mode == NET_DISABLED)
+		return err_set(err, NSBOX_E_POLICY, "net.path is veth, but net.mode is disabled");
+	code = egress_compile(&rules, p, err);
+	if (code < 0)
+		return code;
+	key = beyond_veth(p);
+	entry = egress_beyond_ranges4(rules);
+	if (key)
+		code = err_set(err, NSBOX_E_POLICY, "%s cannot be enforced with net.path=veth", key);
+	else if (entry)
+		code = err_set(err, NSBOX_E_POLICY,
+			       "\"%s\" cannot be enforced with net.path=veth: its rules are for IPv4 "
+			       "addresses, CIDRs and ALL_TRAFFIC", SHOWN(entry));
+	free(rules);
+	if (code < 0)
+		err_hint(err, "leave out net.path=veth: the default path has names, IPv6, caps, proxies "
+			      "and published ports");
+	return code;
 }
 
 /* --- E2B's rules for the lists --------------------------------------------------------- */

@@ -92,6 +92,23 @@ bool egress_wants_names_checked(const struct egress_rules *r, const struct egres
  * number of them, or -1: a rule allows more than `max` ports or all of them. */
 int egress_ports(const struct egress_rules *r, uint16_t *ports, int max);
 
+/* --- for a packet filter (net.path=veth), which knows IPv4 addresses alone ------------- */
+
+enum egress_list { EGRESS_ALLOWED, EGRESS_DENIED, EGRESS_LIFTED, EGRESS_ALWAYS_DENIED };
+struct egress_range {
+	uint32_t first, last;	/* the host's byte order */
+	uint16_t first_port, last_port; /* 1 to 65535: all; of EGRESS_ALLOWED and _DENIED */
+	bool has_tcp, has_udp;
+	uint8_t list;		/* enum egress_list; always denied, but where lifted */
+};
+/* One malloc'ed array of all rules for IPv4; the number of them, or -1: no memory. */
+long egress_ranges4(const struct egress_rules *r, struct egress_range **out);
+/* net.precedence=deny */
+bool egress_deny_wins(const struct egress_rules *r);
+/* An entry that such ranges cannot say, as it was written: a name, or an allowed range of
+ * IPv6. NULL: there is none. */
+const char *egress_beyond_ranges4(const struct egress_rules *r);
+
 /*
  * What a denial says: `what` "connect example.org:443", "lookup example.org", "send
  * 9.9.9.9:53/udp"; `rule` "net.deny_out=10.0.0.0/8", "net.allow_out (not listed)",

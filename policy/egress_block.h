@@ -77,6 +77,12 @@ bool rules_lift_private(const struct block *b, const struct egress_addr *a);
 const char *private_range(const struct egress_addr *a);
 /* The same for a whole prefix; NULL: some of it is not in the set. */
 const char *private_range_of_net(const struct egress_addr *net, unsigned bits);
+/* Entry i of the set, of how many: the number of them. *out may be NULL. */
+struct private_net {
+	struct egress_addr addr;
+	unsigned bits;
+};
+size_t private_nets(struct private_net *out, size_t i);
 /* The addresses that stand for names inside a box: nothing on any network has them. */
 bool private_is_fake(const struct egress_addr *a);
 /* The IPv4 addresses that gateways and tunnels would make of an IPv6 one, one a call;

@@ -101,3 +101,10 @@ bool private_is_fake(const struct egress_addr *a)
 
 	return addr_has_prefix(a, &v4, 15) || addr_has_prefix(a, &v6, 48);
 }
+
+size_t private_nets(struct private_net *out, size_t i)
+{
+	if (out && i < ARRAY_SIZE(ranges))
+		*out = (struct private_net){ ranges[i].net, ranges[i].bits };
+	return ARRAY_SIZE(ranges);
+}

@@ -69,7 +69,7 @@ static const struct field denial[] = {
 
 static const struct field network[] = {
 	{ "mode", "\"enum\":[\"disabled\",\"filtered\",\"open\"]", "net.mode; disabled: a server of the box is published" },
-	{ "path", "\"enum\":[\"inlet\",\"ports\",null]", "how it was built; ports: without nf_tables; null: never connected" },
+	{ "path", "\"enum\":[\"inlet\",\"ports\",\"veth\",null]", "how it was built; ports: without nf_tables; null: never connected" },
 	{ "connections", COUNT_OR_NULL, "that were allowed; null, here and below: not known" },
 	{ "failed", COUNT_OR_NULL, "of these: the host could not be reached" },
 	{ "denied", COUNT_OR_NULL, "connections, datagrams and lookups that were refused" },

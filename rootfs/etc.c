@@ -6,6 +6,7 @@
  */
 #include "rootfs/parts.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,6 +44,58 @@ static const struct {
 	  "nameserver 127.0.0.1\noptions timeout:1 attempts:5\n" },
 	{ "etc/nsswitch.conf", NSSWITCH("files"), NSSWITCH("files dns") },
 };
+
+/*
+ * With net.path=veth nobody of ours answers: the name servers of the policy or the host,
+ * as far as the box can reach them at all, which has IPv4 and a loopback of its own.
+ */
+static bool is_reachable(const char *address)
+{
+	uint8_t bytes[4];
+
+	return inet_pton(AF_INET, address, bytes) == 1 && bytes[0] != 127 && bytes[0] != 0;
+}
+
+static void add_server(struct buf *out, const char *address, size_t len)
+{
+	char text[INET_ADDRSTRLEN];
+
+	if (len >= sizeof(text))
+		return;
+	memcpy(text, address, len);
+	text[len] = '\0';
+	if (is_reachable(text))
+		buf_fmt(out, "nameserver %s\n", text);
+}
+
+static void host_servers(struct buf *out)
+{
+	owned_fd int fd = openat(AT_FDCWD, "/etc/resolv.conf", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	static const char word[] = "nameserver", blanks[] = " \t";
+	struct buf text = BUF_INIT(65536);
+
+	if (fd >= 0 && fd_read_all(fd, &text) == 0)
+		for (const char *line = buf_text(&text); *line; line += strcspn(line, "\n"),
+				line += *line == '\n') {
+			const char *value = line + sizeof(word) - 1;
+
+			if (strncmp(line, word, sizeof(word) - 1) != 0 || !strchr(blanks, *value))
+				continue;
+			value += strspn(value, blanks);
+			add_server(out, value, strcspn(value, " \t\r\n#"));
+		}
+	buf_free(&text);
+}
+
+static void veth_resolv_conf(struct buf *out, const struct policy *p)
+{
+	for (size_t i = 0; i < p->net.resolvers.n; i++)
+		add_server(out, p->net.resolvers.v[i], strlen(p->net.resolvers.v[i]));
+	if (!p->net.resolvers.n)
+		host_servers(out);
+	if (!out->len)
+		buf_str(out, "# this box has no name server that it could reach\n");
+}
 
 /* ---------------------------------------------------------- the host's -- */
 
@@ -169,6 +222,25 @@ static int (*const adders[])(const struct place *, struct nsbox_error *) = {
 	[ETC_LINK] = add_link,
 };
 
+static void add_own_files(struct plan_builder *b, const struct view_request *r, bool with_net)
+{
+	bool is_veth = with_net && r->policy->net.path == PATH_VETH;
+	struct buf servers = BUF_INIT(CONTENT_MAX);
+
+	for (size_t i = 0; i < ARRAY_SIZE(own_files); i++) {
+		const char *text = with_net && own_files[i].with_net ? own_files[i].with_net
+								     : own_files[i].text;
+
+		if (is_veth && strcmp(own_files[i].dst, "etc/resolv.conf") == 0) {
+			veth_resolv_conf(&servers, r->policy);
+			text = buf_text(&servers);
+		}
+		PLAN_OP(b, .kind = OP_FILE, .stage = r->stage, .fd = -1, .n = 0444,
+			.dst = own_files[i].dst, .blob = text, .blob_len = strlen(text));
+	}
+	buf_free(&servers);
+}
+
 int etc_build(struct plan_builder *b, const struct view_request *r, struct nsbox_error *err)
 {
 	owned_fd int etc = openat(AT_FDCWD, "/etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -181,13 +253,7 @@ int etc_build(struct plan_builder *b, const struct view_request *r, struct nsbox
 	int rc = 0;
 
 	PLAN_OP(b, .kind = OP_DIR, .stage = r->stage, .fd = -1, .n = 0755, .dst = "etc");
-	for (size_t i = 0; i < ARRAY_SIZE(own_files); i++) {
-		const char *text = wanted[WITH_NET] && own_files[i].with_net ? own_files[i].with_net
-									     : own_files[i].text;
-
-		PLAN_OP(b, .kind = OP_FILE, .stage = r->stage, .fd = -1, .n = 0444,
-			.dst = own_files[i].dst, .blob = text, .blob_len = strlen(text));
-	}
+	add_own_files(b, r, wanted[WITH_NET]);
 	for (size_t i = 0; etc >= 0 && i < ARRAY_SIZE(host_rows) && rc == 0; i++) {
 		if (!wanted[host_rows[i].when])
 			continue;

@@ -79,7 +79,8 @@ int assemble_network(struct plan_builder *b, const struct policy *p,
 	int r = 0;
 
 	PLAN_OP(b, .kind = OP_LOOPBACK, .stage = STAGE_network);
-	if (p->net.mode == NET_DISABLED) {
+	/* nsbox-veth brings devices and rules from outside, before the child goes on. */
+	if (p->net.mode == NET_DISABLED || p->net.path == PATH_VETH) {
 		plan_pool(b, how);
 		return 0;
 	}

@@ -65,6 +65,7 @@ int nsbox_box_open(struct nsbox_box **out, enum nsbox_tier tier,
 	box->init_fd = box->listed.slot.fd = -1;
 	box->host.place.fd = -1;
 	egress_init(&box->egress);
+	veth_init(&box->veth);
 	pthread_mutex_init(&box->lock, NULL);
 	r = policy_copy(&box->policy, &policy->p, err);
 	if (r >= 0)
@@ -87,6 +88,7 @@ void nsbox_box_close(struct nsbox_box *box)
 		return;
 	run_drop(box);
 	egress_destroy(&box->egress);
+	veth_end(&box->veth);
 	if (box->init_fd >= 0)
 		close(box->init_fd);
 	cgroup_place_close(&box->host.place);
@@ -285,6 +287,9 @@ int nsbox_box_network(struct nsbox_box *box, const struct nsbox_policy *policy,
 		return refuse_mode("box", err);
 	if (policy->p.net.mode == NET_DISABLED)
 		return refuse_mode("policy", err);
+	if (box->policy.net.path == PATH_VETH)
+		return err_set(err, NSBOX_E_UNSUPPORTED,
+			       "nsbox_box_network: rules of net.path=veth stay as they are");
 	r = policy_check(&policy->p, err);
 	if (r < 0)
 		return r;
@@ -292,6 +297,7 @@ int nsbox_box_network(struct nsbox_box *box, const struct nsbox_policy *policy,
 	p = policy->p;
 	p.net.resolvers = box->policy.net.resolvers;
 	p.net.proxy = box->policy.net.proxy;
+	p.net.path = box->policy.net.path;
 	p.net.publish = box->policy.net.publish;
 	return egress_update(&box->egress, &p, &box->host.id, err);
 }

@@ -7,6 +7,7 @@
 #include "runtime/assemble.h"
 #include "runtime/egress.h"
 #include "runtime/listed.h"
+#include "runtime/veth.h"
 #include "runtime/watch.h"
 
 struct nsbox_policy {
@@ -26,6 +27,7 @@ struct nsbox_box {
 	struct watch *watch;	/* NULL: idle */
 	struct assembly plan;
 	struct egress_link egress; /* serves the run's network */
+	struct veth_link veth;	/* keeps it, with net.path=veth */
 	struct nsbox_result *failed_exec; /* the run was over before it began */
 	char *artifacts_dir;
 	bool artifacts_made;	/* by us, for this run */

@@ -108,6 +108,7 @@ void run_drop(struct nsbox_box *box)
 	if (w && w->is_stuck)
 		protect_leave(take_ptr(box->plan.view.protect));
 	egress_end(&box->egress);
+	veth_end(&box->veth);
 	set_watch(box, NULL);
 	watch_free(w);
 	assembly_free(&box->plan); /* removes the placeholders of fs.protect */
@@ -137,6 +138,8 @@ static int launch_once(struct nsbox_box *box, struct watch *w, const struct stre
 			     (s->child_owned[2] ? 4U : 0),
 		.tty = a->tty, .deadline_ms = w->setup_ms,
 		.network = w->egress ? egress_hand_over : NULL, .network_arg = w->egress,
+		.connect = veth_is_wanted(&box->policy) ? veth_connect : NULL,
+		.connect_arg = &box->veth,
 	};
 
 	return launch(&w->live, &req, failed_op, err);
@@ -312,7 +315,8 @@ int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_e
 		end_start(box, NULL);
 		return NSBOX_E_NOMEM;
 	}
-	w->setup_ms = box->egress.setup_ms = setup_deadline(box, run);
+	w->setup_ms = box->egress.setup_ms = box->veth.setup_ms = setup_deadline(box, run);
+	box->veth.policy = &box->policy;
 	r = w->epoll < 0 || w->timer < 0 ? NSBOX_E_SYSTEM
 					 : streams_open(&s, w, run, &box->policy, err);
 	if (r >= 0 && run->artifacts_dir)
@@ -435,7 +439,8 @@ static int result_of_run(struct nsbox_box *box, struct nsbox_result **out,
 	if (code >= 0)
 		code = verdict_fill(r, w, err);
 	if (code >= 0 && (denials_fill(r, w) < 0 ||
-			  egress_report(&box->egress, r, &box->policy) < 0))
+			  egress_report(&box->egress, r, &box->policy) < 0 ||
+			  veth_report(&box->veth, r) < 0))
 		code = err_nomem(err);
 	if (code >= 0)
 		code = fill_streams(r, w, err);
@@ -455,7 +460,8 @@ int run_collect(struct nsbox_box *box, struct nsbox_result **out, struct nsbox_e
 
 	if (box->failed_exec) {
 		r = fill_common(box->failed_exec, box, err);
-		if (r >= 0 && egress_report(&box->egress, box->failed_exec, &box->policy) < 0)
+		if (r >= 0 && (egress_report(&box->egress, box->failed_exec, &box->policy) < 0 ||
+			       veth_report(&box->veth, box->failed_exec) < 0))
 			r = err_nomem(err);
 		if (r >= 0)
 			*out = take_ptr(box->failed_exec);

@@ -43,7 +43,8 @@ void egress_destroy(struct egress_link *l)
 
 bool egress_is_needed(const struct policy *p)
 {
-	return p->net.mode != NET_DISABLED || p->net.publish.n;
+	return (p->net.mode != NET_DISABLED && p->net.path == PATH_INLET) ||
+	       p->net.publish.n;
 }
 
 /* --- packets ------------------------------------------------------------------ */

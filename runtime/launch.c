@@ -436,6 +436,11 @@ static int parent_stages(struct attempt *t, struct nsbox_error *err)
 		t->args.was_moved = true;
 	}
 	fault_parent(STAGE_cgroup);
+	if (code >= 0 && t->r->connect) {
+		code = t->r->connect(t->r->connect_arg, t->live.pid, err);
+		if (code < 0)
+			err_stage(err, stage_name(STAGE_network));
+	}
 	return code;
 }
 

@@ -33,6 +33,10 @@ struct launch_request {
 	int (*network)(void *arg, unsigned tag, unsigned bits, const int *fds, size_t n,
 		       struct nsbox_error *err);
 	void *network_arg;
+	/* The child exists, in its namespaces, and waits: connect its network. NULL: nothing to
+	 * connect. */
+	int (*connect)(void *arg, pid_t child, struct nsbox_error *err);
+	void *connect_arg;
 };
 
 struct live { /* a box that runs */

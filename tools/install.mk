@@ -13,6 +13,7 @@ install: all ## install below DESTDIR/PREFIX
 	install -m 755 $(B)/bin/nsbox-policyc $(I)/libexec/nsbox/nsbox-policyc
 	$(if $(wildcard runtime/egress/main.c),install -m 755 $(B)/bin/nsbox-egress $(I)/libexec/nsbox/nsbox-egress)
 	$(if $(HAS_SD_BUS),install -m 755 $(B)/bin/nsbox-scope $(I)/libexec/nsbox/nsbox-scope)
+	$(if $(HAS_NL),install -m 755 $(B)/bin/nsbox-veth $(I)/libexec/nsbox/nsbox-veth)
 	install -m 644 runtime/include/nsbox.h $(I)/include/nsbox.h
 	install -m 644 $(B)/lib/libnsbox.a $(L)/libnsbox.a
 	install -m 755 $(B)/lib/libnsbox.so.$(VERSION) $(L)/libnsbox.so.$(VERSION)

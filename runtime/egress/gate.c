@@ -31,6 +31,7 @@ enum {
 	BUCKETS = 1024,
 	ACCEPTS = 64,		/* connections taken in one turn */
 	ACCEPT_US = 30000000,	/* between the injected SYN and the end of the handshake */
+	DNS_PENDING = 64,	/* no cap of the policy bounds these: the stub takes as many */
 };
 
 struct pending {
@@ -40,6 +41,7 @@ struct pending {
 	struct syn syn;
 	struct timer expire;
 	bool is_in;		/* the SYN was injected */
+	bool is_dns;
 };
 
 struct gate {
@@ -49,6 +51,7 @@ struct gate {
 	int raw4, raw6;
 	struct pending *buckets[BUCKETS];
 	struct syn queue[QUEUE];
+	unsigned dns_pending;
 };
 
 /* --- flows under way -------------------------------------------------------------------------- */
@@ -82,6 +85,8 @@ static void forget(struct pending *p)
 
 	if (*at == p)
 		*at = p->next;
+	if (p->is_dns)
+		p->gate->dns_pending--;
 	timer_clear(&p->expire);
 	free(p);
 }
@@ -179,12 +184,15 @@ static void begin(struct gate *g, const struct syn *s, const struct egress_dest 
 
 static void begin_dns(struct gate *g, const struct syn *s)
 {
-	struct pending *p = add(g, s);
+	struct pending *p = g->dns_pending < DNS_PENDING ? add(g, s) : NULL;
 
-	if (p)
-		await_handshake(p);
-	else
+	if (!p) {
 		refuse(g, s);
+		return;
+	}
+	p->is_dns = true;
+	g->dns_pending++;
+	await_handshake(p);
 }
 
 static void judge(struct gate *g, const struct syn *s)

@@ -219,10 +219,25 @@ struct host_entry *ledger_host(struct ledger *l, const struct egress_dest *d)
 	return h;
 }
 
+/* Refused before a descriptor is missing in the middle: a listener that cannot accept would
+ * be ready for ever. */
+static bool has_room(struct ledger *l, const char *name)
+{
+	char what[EGRESS_NAME_MAX + 16];
+
+	if (!l->room || l->open < l->room)
+		return true;
+	snprintf(what, sizeof(what), "connect %s", name ? name : "another host");
+	ledger_deny_text(l, what, "the caller's limit of open files (RLIMIT_NOFILE)", "");
+	return false;
+}
+
 bool ledger_open(struct ledger *l, struct host_entry *h)
 {
 	const char *name = h ? h->name : NULL;
 
+	if (!has_room(l, name))
+		return false;
 	if (l->open >= l->config->max_connections) {
 		ledger_cap(l, CAP_CONNECTIONS, "connect", name);
 		return false;

@@ -19,6 +19,7 @@ struct ledger {
 	const struct egress_rules *rules;
 	struct egress_totals totals;
 	uint32_t open;		/* connections now */
+	uint32_t room;		/* connections that there are descriptors for; 0: any number */
 	struct host_entry hosts[LEDGER_HOSTS];
 	uint32_t host_count;
 	struct denial_entry { char *what, *rule, *allow; uint64_t count; } denials[LEDGER_DENIALS];

@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 enum { CONTROL = 0, FDS_MAX = 16, BOX_NAMES_MAX = 65000 };
@@ -238,13 +239,30 @@ static void control_ready(struct source *source, uint32_t events)
 
 /* --- life ---------------------------------------------------------------------------------------- */
 
-static int prepare(struct supervisor *s, const struct egress_config *c)
+/* A connection has two descriptors, and a part is for questions to name servers and what
+ * comes before a connection. Asked before the lockdown, which raises the soft limit. */
+static uint32_t room_for_connections(void)
+{
+	enum { OTHERS = 768, LEAST = 8 };
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+		return LEAST;
+	if (files.rlim_max > 1U << 20)
+		return 0;
+	if (files.rlim_max < 2 * OTHERS)
+		return files.rlim_max / 4 > LEAST ? (uint32_t)files.rlim_max / 4 : LEAST;
+	return ((uint32_t)files.rlim_max - OTHERS) / 2;
+}
+
+static int prepare(struct supervisor *s, const struct egress_config *c, uint32_t room)
 {
 	s->e.config = c;
 	s->e.rules = config_rules(c);
 	if (loop_init(&s->e.loop) < 0)
 		return -1;
 	ledger_init(&s->e.ledger, c, s->e.rules);
+	s->e.ledger.room = room;
 	s->e.names = names_new(c->max_names);
 	s->e.resolver = resolver_new(&s->e.loop, c);
 	s->stub = (struct stub){ .loop = &s->e.loop, .rules = s->e.rules, .names = s->e.names,
@@ -261,6 +279,7 @@ int main(void)
 	const struct egress_config *c;
 	const char *failed;
 	struct packet p;
+	uint32_t room;
 
 	if (hear(&p) < 0 || p.head.type != EGRESS_CONFIG)
 		return 2;
@@ -269,8 +288,9 @@ int main(void)
 		say(EGRESS_FAIL, "the configuration is not well-formed");
 		return 1;
 	}
+	room = room_for_connections();
 	failed = lockdown(c->uid, c->gid);
-	if (failed || prepare(&s, c) < 0) {
+	if (failed || prepare(&s, c, room) < 0) {
 		say(EGRESS_FAIL, failed ? failed : "no memory");
 		return 1;
 	}

@@ -9,8 +9,7 @@
 #include "runtime/egress/http.h"
 #include "runtime/egress/tls.h"
 
-/* What may wait for a verdict: less than one read brings, and that read. */
-enum { PEEK_HELD_MAX = 64 * 1024 + 256 * 1024 };
+enum { PEEK_HELD_MAX = 64 * 1024 };	/* what may wait for a verdict */
 
 enum peek_mode {
 	PEEK_OPEN,	/* nothing (more) to look at */

@@ -2,9 +2,11 @@
  * relay.c - two streams that are passed on, each at the pace of its reader
  * Runs in the supervisor.
  *
- * Must:    keep a half-closed connection half-closed; hold no more than HOLD_MAX of a
- *          direction; do a bounded amount for one connection before the next has its turn.
- * Mustn't: pass on a byte of the client that peek.c has not let through.
+ * Must:    keep a half-closed connection half-closed; do a bounded amount for one connection
+ *          before the next has its turn.
+ * Mustn't: pass on a byte of the client that peek.c has not let through; take bytes out of a
+ *          socket that the other side has no room for. They wait in the kernel, in the
+ *          window of who sends: a box that reads nothing fills no memory of ours.
  */
 #include "runtime/egress/tcp.h"
 
@@ -39,9 +41,9 @@ static uint32_t wanted(struct conn *c, int i)
 	struct half *h = side_of(c, i), *other = side_of(c, !i);
 	uint32_t events = 0;
 
-	if (!h->eof && !held(h) && !(i == 0 && peek_is_waiting(&c->peek)))
+	if (!h->eof && !held(h) && !h->is_blocked && !(i == 0 && peek_is_waiting(&c->peek)))
 		events |= EPOLLIN;
-	if (held(other))
+	if (held(other) || other->is_blocked)
 		events |= EPOLLOUT;
 	return events;
 }
@@ -127,11 +129,9 @@ static bool count(struct conn *c, int i, size_t n)
 
 static enum outcome from_client(struct conn *c, size_t n)
 {
-	struct buf out = BUF_INIT(HOLD_MAX + PEEK_HELD_MAX);
+	struct buf out = BUF_INIT(HOLD_MAX);
 	enum outcome r = BROKEN;
 
-	if (peek_is_open(&c->peek))
-		return pass(c, 0, chunk, n);
 	if (peek_client(c, chunk, n, &out) == 0 && !out.failed)
 		r = pass(c, 0, (const uint8_t *)buf_text(&out), out.len);
 	buf_free(&out);
@@ -139,41 +139,80 @@ static enum outcome from_client(struct conn *c, size_t n)
 }
 
 /* The server's answer may set free what the client has said meanwhile. */
-static enum outcome from_server(struct conn *c, size_t n)
+static enum outcome show_server(struct conn *c, size_t n)
 {
-	struct buf out = BUF_INIT(HOLD_MAX + PEEK_HELD_MAX);
-	enum outcome r;
+	struct buf out = BUF_INIT(HOLD_MAX);
+	enum outcome r = GOES_ON;
 
-	if (!peek_is_open(&c->peek)) {
-		if (peek_server(c, chunk, n, &out) < 0 || out.failed) {
-			buf_free(&out);
-			return BROKEN;
-		}
-	}
-	r = pass(c, 1, chunk, n);
-	if (r == GOES_ON && out.len)
+	if (peek_is_open(&c->peek))
+		return GOES_ON;
+	if (peek_server(c, chunk, n, &out) < 0 || out.failed)
+		r = BROKEN;
+	else if (out.len)
 		r = pass(c, 0, (const uint8_t *)out.data, out.len);
 	buf_free(&out);
 	return r;
 }
 
+static enum outcome ended(struct conn *c, int i)
+{
+	side_of(c, i)->eof = true;
+	return i == 0 && peek_end(c) < 0 ? BROKEN : GOES_ON;
+}
+
+/* What is judged has to be taken out of the socket first: little at a time. */
+static enum outcome take_judged(struct conn *c)
+{
+	ssize_t n = recv(side_of(c, 0)->in.fd, chunk, JUDGED, MSG_DONTWAIT);
+
+	if (n < 0)
+		return errno == EAGAIN ? GOES_ON : BROKEN;
+	if (n == 0)
+		return ended(c, 0);
+	return count(c, 0, (size_t)n) ? from_client(c, (size_t)n) : BROKEN;
+}
+
+/*
+ * Look, send, and only then take as much as was sent: MSG_TRUNC throws bytes of a TCP socket
+ * away without a copy (recv(2)).
+ */
+static enum outcome move(struct conn *c, int i)
+{
+	struct half *h = side_of(c, i);
+	ssize_t n = recv(h->in.fd, chunk, sizeof(chunk), MSG_DONTWAIT | MSG_PEEK), sent;
+
+	if (n < 0)
+		return errno == EAGAIN ? GOES_ON : BROKEN;
+	if (n == 0)
+		return ended(c, i);
+	sent = send(side_of(c, !i)->in.fd, chunk, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (sent < 0 && errno != EAGAIN)
+		return BROKEN;
+	h->is_blocked = sent < n;
+	if (sent <= 0)
+		return GOES_ON;
+	if (recv(h->in.fd, NULL, (size_t)sent, MSG_DONTWAIT | MSG_TRUNC) != sent ||
+	    !count(c, i, (size_t)sent))
+		return BROKEN;
+	return i == 1 ? show_server(c, (size_t)sent) : GOES_ON;
+}
+
 static enum outcome take(struct conn *c, int i)
 {
 	struct half *h = side_of(c, i);
-	ssize_t n;
 
-	if (h->eof || held(h) || (i == 0 && peek_is_waiting(&c->peek)))
+	if (h->eof || held(h) || h->is_blocked || (i == 0 && peek_is_waiting(&c->peek)))
 		return GOES_ON;
-	n = recv(h->in.fd, chunk, sizeof(chunk), MSG_DONTWAIT);
-	if (n < 0)
-		return errno == EAGAIN ? GOES_ON : BROKEN;
-	if (n == 0) {
-		h->eof = true;
-		return i == 0 && peek_end(c) < 0 ? BROKEN : GOES_ON;
-	}
-	if (!count(c, i, (size_t)n))
-		return BROKEN;
-	return i == 0 ? from_client(c, (size_t)n) : from_server(c, (size_t)n);
+	return i == 0 && !peek_is_open(&c->peek) ? take_judged(c) : move(c, i);
+}
+
+/* The side that is not i has room again. */
+static enum outcome resume(struct conn *c, int i)
+{
+	enum outcome r = flush(c, i);
+
+	side_of(c, i)->is_blocked = false;
+	return r == GOES_ON ? take(c, i) : r;
 }
 
 static enum outcome turn(struct conn *c, int i, uint32_t events)
@@ -183,7 +222,7 @@ static enum outcome turn(struct conn *c, int i, uint32_t events)
 	if (events & EPOLLERR)
 		return BROKEN;
 	if (events & EPOLLOUT)
-		r = flush(c, !i);
+		r = resume(c, !i);
 	if (r == GOES_ON && events & (EPOLLIN | EPOLLHUP))
 		r = take(c, i);
 	for (int k = 0; k < 2 && r == GOES_ON; k++)

@@ -15,8 +15,9 @@
 #include <stddef.h>
 
 enum {
-	CHUNK = 256 * 1024,	/* read at once */
-	HOLD_MAX = 2 * CHUNK,	/* of one direction, when its reader is slow */
+	CHUNK = 256 * 1024,	/* moved at once */
+	JUDGED = 16 * 1024,	/* the same of what peek.c looks at */
+	HOLD_MAX = 256 * 1024,	/* of the client's, judged and not yet taken by the server */
 };
 
 /* What all connections share. `rules` and `config` are the current ones. */
@@ -49,6 +50,7 @@ struct half {			/* one direction */
 	struct buf hold;	/* read, and not yet taken by the other side */
 	size_t held_from;
 	bool eof, sent_eof;
+	bool is_blocked;	/* the other side has no room: what is to read waits */
 	uint32_t armed;		/* events that epoll watches for */
 };
 

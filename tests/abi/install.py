@@ -21,6 +21,8 @@ if os.path.exists("build/bin/nsbox-egress"):
     EXPECTED.append("libexec/nsbox/nsbox-egress")
 if os.path.exists("build/bin/nsbox-scope"):     # built where libsystemd's header is
     EXPECTED.append("libexec/nsbox/nsbox-scope")
+if os.path.exists("build/bin/nsbox-veth"):      # built where the headers of libnl and libmnl are
+    EXPECTED.append("libexec/nsbox/nsbox-veth")
 
 
 def run(*command, **options):

@@ -312,12 +312,24 @@ static int check_choice(const struct args_row *row, const char *value, struct ns
 	return cli_fail(err, NSBOX_E_USAGE, "unknown value '%s' of %s", value, row->flag);
 }
 
+/* --net veth: a network that is filtered, by another path. */
+static int store_veth(struct args *a, struct nsbox_error *err)
+{
+	const struct args_setting path = { .key = "net.path", .value = "veth", .flag = "--net" };
+	const struct args_setting mode = { .key = "net.mode", .value = "filtered", .flag = "--net" };
+	int r = setting_add(a, &mode, err);
+
+	return r < 0 ? r : setting_add(a, &path, err);
+}
+
 static int store(struct args *a, const struct args_flag *f, const char *value,
 		 struct nsbox_error *err)
 {
 	struct args_setting s = { .key = f->key.name, .flag = f->key.flag };
 	void *field;
 
+	if (!f->row && value && strcmp(s.flag, "--net") == 0 && strcmp(value, "veth") == 0)
+		return store_veth(a, err);
 	if (!f->row) {
 		s.value = value ? value : "true";
 		return setting_add(a, &s, err);
