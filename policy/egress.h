@@ -112,13 +112,16 @@ const char *egress_beyond_ranges4(const struct egress_rules *r);
 /*
  * What a denial says: `what` "connect example.org:443", "lookup example.org", "send
  * 9.9.9.9:53/udp"; `rule` "net.deny_out=10.0.0.0/8", "net.allow_out (not listed)",
- * "net.mode=disabled", "always denied: link-local 169.254.0.0/16"; `allow` the flag that would permit
- * it, "--allow-out example.org:8443", "--allow-private 10.1.2.3", or empty: none would.
- * Appends to three buffers; @verb NULL: "connect", or "send" for UDP.
+ * "net.mode=disabled", "always denied: link-local 169.254.0.0/16"; `allow` the flags that
+ * would permit it, "--allow-out example.org:8443", "--allow-private 10.1.2.3", or empty: none
+ * would. Appends to the three buffers; @verb NULL: "connect", or "send" for UDP.
  */
+struct egress_words {
+	struct buf *what, *rule, *allow;
+};
 void egress_explain_denial(const struct egress_rules *r, const struct egress_dest *d,
-			   const struct egress_verdict *v, const char *verb, struct buf *what,
-			   struct buf *rule, struct buf *allow);
+			   const struct egress_verdict *v, const char *verb,
+			   const struct egress_words *out);
 /* A sentence for `nsbox policy explain`: "allowed: net.allow_out \"*.example.org\" ...". */
 void egress_explain(const struct egress_rules *r, const struct egress_dest *d,
 		    const struct egress_verdict *v, struct buf *out);

@@ -107,14 +107,22 @@ static bool allow_beats_deny(const struct block *b)
 		!(b->flags & RULES_DEFAULT_ALLOWS));
 }
 
+/* Those that stand for names, and 0.0.0.0 and ::, which are no entry of any list. */
+static bool is_beyond_rules(const struct egress_addr *a)
+{
+	static const uint8_t none[16];
+
+	return private_is_fake(a) || memcmp(a->bytes, none, addr_bits(a) / 8) == 0;
+}
+
 static void put_flags(struct buf *out, const struct egress_rules *r, const struct egress_dest *d,
 		      const struct egress_verdict *v)
 {
 	struct egress_addr addr = d->addr ? egress_addr_normal(*d->addr)
 					  : (struct egress_addr){ 0 };
 
-	if (v->allowed || (d->addr && private_is_fake(&addr)))
-		return; /* no flag leads to the addresses that stand for names */
+	if (v->allowed || (d->addr && is_beyond_rules(&addr)))
+		return;
 	switch (v->why) {
 	case EGRESS_BY_DISABLED:
 		buf_str(out, "--net filtered ");
@@ -137,22 +145,22 @@ static void put_flags(struct buf *out, const struct egress_rules *r, const struc
 }
 
 void egress_explain_denial(const struct egress_rules *r, const struct egress_dest *d,
-			   const struct egress_verdict *v, const char *verb, struct buf *what,
-			   struct buf *rule, struct buf *allow)
+			   const struct egress_verdict *v, const char *verb,
+			   const struct egress_words *words)
 {
 	struct buf flags = BUF_INIT(4096);
 	struct egress_addr addr;
 	char text[EGRESS_ADDR_TEXT];
 
-	buf_fmt(what, "%s ", verb ? verb : d->proto == EGRESS_UDP ? "send" : "connect");
-	put_dest(what, d, d->port);
+	buf_fmt(words->what, "%s ", verb ? verb : d->proto == EGRESS_UDP ? "send" : "connect");
+	put_dest(words->what, d, d->port);
 	if (d->name && d->addr) {
 		addr = egress_addr_normal(*d->addr);
-		buf_fmt(what, " (%s)", egress_addr_text(&addr, text));
+		buf_fmt(words->what, " (%s)", egress_addr_text(&addr, text));
 	}
-	put_rule(rule, r, d, v);
+	put_rule(words->rule, r, d, v);
 	put_flags(&flags, r, d, v);
-	buf_str(allow, buf_text(&flags));
+	buf_str(words->allow, buf_text(&flags));
 	buf_free(&flags);
 }
 

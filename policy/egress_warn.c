@@ -21,7 +21,7 @@ struct warner {
 	bool failed;
 };
 
-static void warn(struct warner *w, const struct buf *text)
+static void tell(struct warner *w, const struct buf *text)
 {
 	w->failed |= text->failed;
 	if (w->count++ < WARNINGS_MAX)
@@ -50,7 +50,7 @@ static void say_swallowed(struct warner *w, const struct ports *deny, const stru
 		SHOWN(rules_text(w->r, LIST_DENY, (int32_t)deny->rule)));
 	buf_fmt(&text, "net.allow_out \"%s\" has all of it, and allow wins (--set net.precedence=deny turns that round)",
 		SHOWN(rules_text(w->r, LIST_ALLOW, (int32_t)allow->rule)));
-	warn(w, &text);
+	tell(w, &text);
 	buf_free(&text);
 }
 
@@ -178,7 +178,7 @@ static void warn_private(struct warner *w)
 			continue;
 		buf_fmt(&text, "net.allow_out \"%s\" leads nowhere: %s is always denied without net.allow_private",
 			SHOWN(rules_text(w->r, LIST_ALLOW, (int32_t)row[i].ports.rule)), range);
-		warn(w, &text);
+		tell(w, &text);
 		buf_free(&text);
 	}
 }
@@ -207,7 +207,7 @@ static void warn_default(struct warner *w, const struct policy *p)
 	else if (egress_default_allows(w->r) && denies_family(w->b, 4) && !denies_family(w->b, 6))
 		buf_str(&text, "net.deny_out has all of IPv4 and not IPv6; ALL_TRAFFIC is both");
 	if (text.len)
-		warn(w, &text);
+		tell(w, &text);
 	buf_free(&text);
 }
 

@@ -44,7 +44,8 @@ static void put_json(struct buf *out, const struct question *q)
 	struct json j = JSON_INIT(out);
 	char addr[EGRESS_ADDR_TEXT];
 
-	egress_explain_denial(q->rules, &q->asked.dest, &q->verdict, NULL, &what, &rule, &allow);
+	egress_explain_denial(q->rules, &q->asked.dest, &q->verdict, NULL,
+			      &(struct egress_words){ &what, &rule, &allow });
 	put_text(&text, q);
 	json_object(&j);
 	json_kstr(&j, "schema", "nsbox.reach/1");

@@ -92,7 +92,8 @@ void ledger_deny(struct ledger *l, const struct egress_dest *d, const struct egr
 	struct buf what = BUF_INIT(TEXT_MAX - 1), rule = BUF_INIT(TEXT_MAX - 1),
 		   allow = BUF_INIT(TEXT_MAX - 1);
 
-	egress_explain_denial(l->rules, d, v, verb, &what, &rule, &allow);
+	egress_explain_denial(l->rules, d, v, verb,
+			      &(struct egress_words){ &what, &rule, &allow });
 	note(l, buf_text(&what), buf_text(&rule), buf_text(&allow));
 	buf_free(&what);
 	buf_free(&rule);

@@ -50,42 +50,35 @@ void udp_say_unreachable(const struct udp_relay *u, const struct flow *f, enum u
 
 /* --- judging ---------------------------------------------------------------------------- */
 
-struct egress_verdict udp_judge(const struct udp_relay *u, const struct egress_dest *d)
-{
-	if (d->addr && names_is_fake(d->addr))
-		return (struct egress_verdict){ .why = EGRESS_BY_PRIVATE, .rule = -1 };
-	return egress_judge(u->e->rules, d);
-}
-
 bool udp_has_proxy(const struct udp_relay *u)
 {
 	return u->e->config->proxy.kind != PROXY_NONE;
 }
 
-/* For a reason that no rule of the policy gives: no flag would help either. */
-static void deny_because(struct udp_relay *u, const struct egress_dest *d,
-			 const struct egress_verdict *v, const char *rule)
+/* The host wants its traffic to go through a proxy, and neither kind carries datagrams. */
+static void deny_for_proxy(struct udp_relay *u, const struct egress_dest *d,
+			   const struct egress_verdict *v)
 {
-	struct buf what = BUF_INIT(1024), none = BUF_INIT(1024), flag = BUF_INIT(1024);
+	struct buf what = BUF_INIT(1024), rule = BUF_INIT(1024), flag = BUF_INIT(1024);
 
-	egress_explain_denial(u->e->rules, d, v, NULL, &what, &none, &flag);
-	ledger_deny_text(&u->e->ledger, buf_text(&what), rule, "");
+	egress_explain_denial(u->e->rules, d, v, NULL,
+			      &(struct egress_words){ &what, &rule, &flag });
+	ledger_deny_text(&u->e->ledger, buf_text(&what),
+			 "net.proxy (the proxy of the host carries no UDP)", "");
 	buf_free(&what);
-	buf_free(&none);
+	buf_free(&rule);
 	buf_free(&flag);
 }
 
 /* false: refused, and noted. */
 bool udp_may_go(struct udp_relay *u, const struct egress_dest *d)
 {
-	struct egress_verdict v = udp_judge(u, d);
+	struct egress_verdict v = egress_judge(u->e->rules, d);
 
-	if (d->addr && names_is_fake(d->addr))
-		deny_because(u, d, &v, "always denied: an address of the box's name server, for no name");
-	else if (!v.allowed)
+	if (!v.allowed)
 		ledger_deny(&u->e->ledger, d, &v, NULL);
 	else if (udp_has_proxy(u))
-		deny_because(u, d, &v, "net.proxy (the proxy of the host carries no UDP)");
+		deny_for_proxy(u, d, &v);
 	return v.allowed && !udp_has_proxy(u);
 }
 
@@ -125,7 +118,7 @@ static void ask_stub(struct udp_relay *u, const struct flow *key, const uint8_t 
  * answers, or else any name could be told to one of them. */
 bool udp_is_for_stub(const struct udp_relay *u, const struct egress_dest *d)
 {
-	struct egress_verdict v = udp_judge(u, d);
+	struct egress_verdict v = egress_judge(u->e->rules, d);
 
 	return d->port == INLET_DNS_PORT && !(v.allowed && v.why == EGRESS_BY_ALLOW);
 }

@@ -6,8 +6,9 @@
  * kernel lets in answers of that one peer only. Nobody closes a flow: it ends when it has
  * been silent for a minute, or when another needs its place.
  *
- * Must:    judge every resolved address before it is used; bound what waits for a name.
- * Mustn't: send to a fake address.
+ * Must:    judge every resolved address before it is used, which also keeps fake addresses
+ *          from being one; bound what waits for a name.
+ * Mustn't: use a flow after what may have ended it.
  */
 #include "runtime/egress/udp_flow.h"
 
@@ -412,7 +413,7 @@ static bool is_allowed_now(const struct udp_flow *f)
 
 	if (!d.name && !d.addr)
 		return false;
-	v = udp_judge(f->u, &d);
+	v = egress_judge(f->u->e->rules, &d);
 	return v.allowed && !udp_has_proxy(f->u) && !udp_is_for_stub(f->u, &d);
 }
 

@@ -38,7 +38,6 @@ void udp_flow_end_denied(struct udp_relay *u); /* those that the rules of now de
 void udp_flow_end_idle(struct timer *t); /* of struct udp_relay */
 
 /* --- udp.c --- */
-struct egress_verdict udp_judge(const struct udp_relay *u, const struct egress_dest *d);
 bool udp_may_go(struct udp_relay *u, const struct egress_dest *d); /* false: noted */
 /* A name server is asked itself where a rule opens it, and else never. */
 bool udp_is_for_stub(const struct udp_relay *u, const struct egress_dest *d);

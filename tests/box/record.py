@@ -17,7 +17,7 @@ FIELDS = {
     "success": bool, "reason": (str, NULL), "stdout": str, "stdout_encoding": str,
     "stdout_bytes": int, "stdout_truncated": bool, "stderr": str, "stderr_encoding": str,
     "stderr_bytes": int, "stderr_truncated": bool, "artifacts": list, "usage": dict,
-    "enforced": dict, "limits": dict, "denials": list, "working_directory": str, "setup_ms": NUMBER,
+    "enforced": dict, "limits": dict, "denials": list, "network": (dict, NULL), "working_directory": str, "setup_ms": NUMBER,
     "analysis": (dict, NULL),
 }
 USAGE = {"wall_ms": NUMBER, "user_ms": (*NUMBER, NULL), "system_ms": (*NUMBER, NULL),
@@ -30,7 +30,7 @@ USAGE = {"wall_ms": NUMBER, "user_ms": (*NUMBER, NULL), "system_ms": (*NUMBER, N
 ENFORCED = ("memory", "cpu", "pids", "network", "filesystem", "syscalls", "time", "disk", "output",
             "landlock", "io")
 ARTIFACT = {"path": str, "host_path": str, "size_bytes": int, "content_type": (str, NULL), "sha256": str}
-DENIAL = {"layer": str, "what": str, "rule": (str, NULL), "allow": (str, NULL)}
+DENIAL = {"layer": str, "what": str, "rule": (str, NULL), "allow": (str, NULL), "count": (int, NULL)}
 
 
 def typed(value, kind):

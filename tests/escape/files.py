@@ -1,4 +1,4 @@
-# as: root user userns container noclone3
+# as: root user userns container
 """Paths, descriptors, binds, mount flags and mode bits (E01-E05 E08 E13 E37-E39 E54)."""
 
 import hashlib

@@ -123,7 +123,7 @@ def a_full_tree_is_in_the_record(tap):
             ("/dev/shm", "64M", "limits.shm=64M", "--set limits.shm=128M"),
             ("/scratch", "8M", "fs.tmpfs=/scratch:8M", "--tmpfs /scratch:16M"))
     for where, size, rule, allow in rows:
-        want = [{"layer": "disk", "what": f"{where} was full: {size}", "rule": rule, "allow": allow}]
+        want = [{"layer": "disk", "what": f"{where} was full: {size}", "rule": rule, "allow": allow, "count": None}]
         ran = box(flags, *fill_then(f"{where}/x", "200M", "exit 3"))
         tap.equal((ran["verdict"], ran["exit_code"], ran["denials"]), ("exited", 3, want),
                   f"E27 {where} full at the end is a denial", ran)
@@ -135,7 +135,7 @@ def a_full_tree_is_in_the_record(tap):
     ran = box([*flags, "--set", "limits.inodes=50"], "sh", "-c",
               "i=0; while true > /tmp/$i; do i=$((i + 1)); done 2>/dev/null; exit 0")
     tap.equal(ran["denials"], [{"layer": "disk", "what": "/tmp was full: 50 files and folders",
-                                "rule": "limits.inodes=50", "allow": "--set limits.inodes=100"}],
+                                "rule": "limits.inodes=50", "allow": "--set limits.inodes=100", "count": None}],
               "E27 so is one without room for another file", ran)
     ran = box([*flags, "--set", "fs.hidden=/tmp"], *fill_then("/workspace/x", "200M", "exit 0"))
     tap.equal([d["rule"] for d in ran["denials"]], ["limits.disk=16M"],
@@ -195,7 +195,7 @@ def one_process_killed_for_memory(tap):
     tap.equal((ran["verdict"], ran["exit_code"], ran["stdout"]), ("exited", 5, "lived on\n"),
               "E26 limits.oom=process: the program outlives its child", ran)
     tap.equal(ran["denials"], [{"layer": "memory", "rule": "limits.memory=64M", "allow": "--memory 128M",
-                                "what": "1 process was killed at the memory limit of 64M"}],
+                                "what": "1 process was killed at the memory limit of 64M", "count": None}],
               "E26 and the record tells of the child", ran)
     ran = box(flags, IN_BOX, "eat", str(512 * MIB))
     tap.equal((ran["verdict"], ran.rc, ran["denials"]), ("out_of_memory", 123, []),

@@ -144,7 +144,7 @@ def socket_rows(tap):
 
 def named(call):
     return (f"seccomp: system call {call} is forbidden",
-            [{"layer": "syscalls", "what": call, "rule": None, "allow": None}])
+            [{"layer": "syscalls", "what": call, "rule": None, "allow": None, "count": None}])
 
 
 def foreign_conventions_kill(tap):

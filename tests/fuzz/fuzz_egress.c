@@ -69,7 +69,8 @@ static void check_words(const struct egress_rules *r, const struct egress_dest *
 	struct buf what = BUF_INIT(65536), rule = BUF_INIT(65536), allow = BUF_INIT(65536);
 	struct buf text = BUF_INIT(65536);
 
-	egress_explain_denial(r, d, v, NULL, &what, &rule, &allow);
+	egress_explain_denial(r, d, v, NULL,
+			      &(struct egress_words){ &what, &rule, &allow });
 	egress_explain(r, d, v, &text);
 	require(what.len && rule.len && text.len);
 	require(!what.failed && !rule.failed && !allow.failed && !text.failed);

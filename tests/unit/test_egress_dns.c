@@ -66,6 +66,21 @@ static void a_pointer_leads_backwards_only(void **state)
 	assert_false(read_at(&n, p, 23, 22)); /* cut within the pointer */
 }
 
+/* A label there that reaches into the name that leads to it, or behind that. */
+static void what_a_pointer_leads_to_has_ended_before(void **state)
+{
+	uint8_t p[] = "\0\0\0\0\0\0\0\0\0\0\0\0" "\1a\0" "\1b\300\14" "\0\0\0\0";
+	struct dns_name n;
+
+	(void)state;
+	assert_true(read_at(&n, p, 23, 15));
+	p[12] = 2; /* 2 bytes, then the label at 15, which is the name's own */
+	assert_false(read_at(&n, p, 23, 15));
+	p[12] = 7; /* over the pointer, to the zeros behind */
+	assert_false(read_at(&n, p, 23, 15));
+	assert_true(read_at(&n, p, 23, 12)); /* read by itself it is a name */
+}
+
 static void a_name_has_255_bytes_at_most(void **state)
 {
 	uint8_t p[400] = { 0 };
@@ -468,6 +483,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_pointer_leads_backwards_only),
+		cmocka_unit_test(what_a_pointer_leads_to_has_ended_before),
 		cmocka_unit_test(a_name_has_255_bytes_at_most),
 		cmocka_unit_test(bytes_that_would_read_as_something_else_are_no_text),
 		cmocka_unit_test(reverse_names_are_read_in_one_spelling),

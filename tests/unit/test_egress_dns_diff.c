@@ -305,6 +305,30 @@ static void same_addrs_ldns(const struct dns_result *r, const struct dns_query *
 	assert_int_equal(n, r->count);
 }
 
+/*
+ * Where the data of a record is shorter than its length says, ldns goes on in the rest of it
+ * (seen with MR, and with A of class CH). Such a message it has not read as libc did: from
+ * there on all of its records are others.
+ */
+static bool is_lost(const ldns_pkt *pkt, ns_msg *m)
+{
+	const ldns_rr_list *list = ldns_pkt_answer(pkt);
+	ns_rr rr;
+
+	if (ldns_rr_list_rr_count(list) != ns_msg_count(*m, ns_s_an))
+		return true;
+	for (int i = 0; i < ns_msg_count(*m, ns_s_an); i++) {
+		const ldns_rr *other = ldns_rr_list_rr(list, (size_t)i);
+
+		assert_int_equal(ns_parserr(m, ns_s_an, i, &rr), 0);
+		if ((int)ldns_rr_get_type(other) != (int)ns_rr_type(rr) ||
+		    (int)ldns_rr_get_class(other) != (int)ns_rr_class(rr) ||
+		    ldns_rr_ttl(other) != ns_rr_ttl(rr))
+			return true;
+	}
+	return false;
+}
+
 static ldns_pkt *ldns_of(const uint8_t *p, size_t len)
 {
 	ldns_pkt *pkt = NULL;
@@ -369,7 +393,7 @@ static bool question_of(struct dns_query *q, struct made *m, ns_msg *msg)
 
 static void answers_are_read_as_others_read_them(void **state)
 {
-	unsigned taken = 0, chains = 0, found = 0;
+	unsigned taken = 0, chains = 0, found = 0, lost = 0;
 
 	(void)state;
 	by_ldns = 0;
@@ -394,13 +418,16 @@ static void answers_are_read_as_others_read_them(void **state)
 		if (!pkt)
 			continue;
 		same_question_ldns(&q, pkt);
-		same_addrs_ldns(&r, &q, pkt);
+		if (is_lost(pkt, &msg))
+			lost++;
+		else
+			same_addrs_ldns(&r, &q, pkt);
 		ldns_pkt_free(pkt);
 	}
-	print_message("answers: %u taken, %u chains, %u with addresses, %u by ldns\n", taken, chains,
-		      found, by_ldns);
+	print_message("answers: %u taken, %u chains, %u with addresses, %u by ldns, %u lost\n", taken,
+		      chains, found, by_ldns, lost);
 	assert_true(taken > ROUNDS / 8 && chains > 100 && found > 100);
-	assert_true(by_ldns > taken / 2);
+	assert_true(by_ldns > taken / 2 && lost < by_ldns / 20);
 }
 
 /* Whatever was asked, and whatever we say: both others can read it. */

@@ -120,7 +120,8 @@ static void use(const struct egress_rules *r)
 
 		assert_int_equal(egress_ask(&asked, tos[i], NULL), 0);
 		v = egress_judge(r, &asked.dest);
-		egress_explain_denial(r, &asked.dest, &v, NULL, &a, &b, &c);
+		egress_explain_denial(r, &asked.dest, &v, NULL,
+				      &(struct egress_words){ &a, &b, &c });
 		egress_explain(r, &asked.dest, &v, &a);
 		if (asked.dest.name)
 			egress_judge_lookup(r, asked.dest.name);

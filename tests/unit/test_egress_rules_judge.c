@@ -377,6 +377,7 @@ static void a_denial_names_the_rule_and_the_flag_that_would_allow_it(void **stat
 		  "always denied: link-local 169.254.0.0/16", "--allow-private 169.254.169.254" },
 		{ "mode open", "198.18.0.1:80", "connect 198.18.0.1:80",
 		  "always denied: benchmarks 198.18.0.0/15", "" },
+		{ "allow a.test", "0:80", "connect 0.0.0.0:80", "net.allow_out (not listed)", "" },
 		{ "deny 9.9.9.0/24", "9.9.9.9:53/udp", "send 9.9.9.9:53/udp",
 		  "net.deny_out=9.9.9.0/24", "" },
 		{ "mode open deny 9.9.9.0/24", "9.9.9.9", "connect 9.9.9.9:443",
@@ -402,7 +403,8 @@ static void a_denial_names_the_rule_and_the_flag_that_would_allow_it(void **stat
 		assert_int_equal(egress_ask(&a, rows[i].to, &err), 0);
 		v = egress_judge(r, &a.dest);
 		assert_false(v.allowed);
-		egress_explain_denial(r, &a.dest, &v, NULL, &what, &rule, &allow);
+		egress_explain_denial(r, &a.dest, &v, NULL,
+				      &(struct egress_words){ &what, &rule, &allow });
 		assert_string_equal(buf_text(&what), rows[i].what);
 		assert_string_equal(buf_text(&rule), rows[i].rule);
 		assert_string_equal(buf_text(&allow), rows[i].allow);
@@ -439,7 +441,8 @@ static void check_offer(const char *words, const char *to)
 
 	assert_int_equal(egress_ask(&a, to, NULL), 0);
 	v = egress_judge(r, &a.dest);
-	egress_explain_denial(r, &a.dest, &v, NULL, &what, &rule, &allow);
+	egress_explain_denial(r, &a.dest, &v, NULL,
+			      &(struct egress_words){ &what, &rule, &allow });
 	if (v.allowed == (allow.len > 0))
 		fail_msg("%s -> %s: allowed %d, offers \"%s\"", words, to, v.allowed, buf_text(&allow));
 	buf_str(&more, words);

@@ -168,7 +168,7 @@ static void refusals(void)
 						 "--allow-out 8.8.4.4:777/udp"));
 	note("names the name", is_denied("send good.test:443/udp", "net.allow_out=good.test",
 					 "--allow-out good.test:443/udp"));
-	note("no flag helps", is_denied("send 198.18.0.200:777/udp", "for no name", ""));
+	note("no flag helps", is_denied("send 198.18.0.200:777/udp", "net.allow_out", ""));
 	finish();
 }
 
@@ -189,6 +189,33 @@ static void what_is_not_allowed_is_refused_at_once_and_explained(void **state)
 	expect("names address and flag", 1);
 	expect("names the name", 1);
 	expect("no flag helps", 1);
+	expect_clean_end();
+}
+
+/* Not even with a rule for its range: a fake address never leaves the box. */
+static void fakes(void)
+{
+	begin(RULES("1.1.1.1"));
+	use_rules(rules_in(NET_OPEN, (const char *const[]){ NULL }, "198.18.0.0/15"));
+	note("by address", ask(client("198.18.0.200", 777), "ping"));
+	note("connections", (long)e.ledger.totals.connections);
+	note("says why", is_denied("send 198.18.0.200:777/udp", "always denied: ", ""));
+	note("by name", ask(client_of_name("fake.test", 777, false), "ping"));
+	note("says which", is_denied("send fake.test:777/udp (198.18.0.9)", "always denied: ", ""));
+	note("failed", (long)e.ledger.totals.failed);
+	finish();
+}
+
+static void a_fake_address_is_no_destination_whatever_the_rules(void **state)
+{
+	(void)state;
+	scene(fakes);
+	expect("by address", -ECONNREFUSED);
+	expect("connections", 0);
+	expect("says why", 1);
+	expect("by name", -ECONNREFUSED);
+	expect("says which", 1);
+	expect("failed", 0);
 	expect_clean_end();
 }
 
@@ -285,6 +312,42 @@ static void a_refusal_of_the_other_side_is_passed_on(void **state)
 	expect_clean_end();
 }
 
+static struct echo late;
+
+static bool has_heard(void)
+{
+	return late.heard == 1;
+}
+
+/* The kernel tells of the first datagram's fate in the place of sending the second. */
+static void late_server(void)
+{
+	int fd;
+
+	begin(RULES(QUAD4 ":777/udp"));
+	fd = client(QUAD4, 777);
+	tell(fd, "lost");
+	read_now(loop_now());
+	echo_at(&late, QUAD4, 777);
+	tell(fd, "ping");
+	read_now(loop_now());
+	serve_until_true(has_heard);
+	note("the second one", strcmp(late.last, "ping") == 0);
+	note("the fate of the first", answer_of(fd, 'q'));
+	note("the answer", answer_of(fd, 'q'));
+	finish();
+}
+
+static void a_datagram_is_not_lost_to_the_error_of_the_one_before(void **state)
+{
+	(void)state;
+	scene(late_server);
+	expect("the second one", 1);
+	expect("the fate of the first", -ECONNREFUSED);
+	expect("the answer", 4);
+	expect_clean_end();
+}
+
 /* --- name servers ---------------------------------------------------------------------------------- */
 
 static size_t dns_query(uint8_t *q, const char *name)
@@ -339,8 +402,10 @@ static void name_servers(void)
 	note("no flow of it", (long)e.ledger.totals.connections);
 	note("a server of a rule", ask(client(OTHER4, 53), "ping"));
 	note("it was asked", other.heard);
-	new_rules(RULES("good.test"));
+	use_rules(rules_in(NET_OPEN, (const char *const[]){ NULL }, NULL));
 	note("and now no flow", (long)e.ledger.open);
+	note("by default", look_up(client(OTHER4, 53), "good.test", got));
+	note("it was not asked", other.heard);
 	finish();
 }
 
@@ -357,6 +422,8 @@ static void all_name_servers_of_the_world_are_the_stub_but_those_of_a_rule(void 
 	expect("a server of a rule", 4);
 	expect("it was asked", 1);
 	expect("and now no flow", 0);
+	expect("by default", 0);
+	expect("it was not asked", 1);
 	expect_clean_end();
 }
 
@@ -480,9 +547,11 @@ int main(void)
 		cmocka_unit_test(eight_datagrams_wait_for_a_name_in_their_order),
 		cmocka_unit_test(the_largest_datagrams_pass_and_empty_ones_too),
 		cmocka_unit_test(what_is_not_allowed_is_refused_at_once_and_explained),
+		cmocka_unit_test(a_fake_address_is_no_destination_whatever_the_rules),
 		cmocka_unit_test(a_name_that_leads_to_a_private_address_leads_nowhere),
 		cmocka_unit_test(behind_a_proxy_there_are_no_datagrams),
 		cmocka_unit_test(a_refusal_of_the_other_side_is_passed_on),
+		cmocka_unit_test(a_datagram_is_not_lost_to_the_error_of_the_one_before),
 		cmocka_unit_test(all_name_servers_of_the_world_are_the_stub_but_those_of_a_rule),
 		cmocka_unit_test(connect_fails_with_the_errno_of_its_refusal),
 		cmocka_unit_test(a_syn_made_again_becomes_a_connection),

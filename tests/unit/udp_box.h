@@ -21,7 +21,8 @@
 #define QUAD6 "2620:fe::fe"
 #define HOSTS QUAD4 " good.test both.test\n" \
 	      "10.0.0.1 private.test both.test\n" \
-	      QUAD6 " six.test\n"
+	      QUAD6 " six.test\n" \
+	      "198.18.0.9 fake.test\n"
 
 static int host_ns, box_ns;
 static struct egress e;
@@ -82,17 +83,20 @@ static inline void enter(int ns)
 
 /* --- the supervisor ---------------------------------------------------------------------- */
 
-static inline const struct egress_rules *rules_of(const char *const *allow)
+static inline const struct egress_rules *rules_in(int mode, const char *const *allow,
+						  const char *private)
 {
 	struct egress_rules *r;
 	struct policy p = { 0 };
 
 	if (policy_init(&p, NULL) < 0)
 		_exit(123);
-	p.net.mode = NET_FILTERED;
+	p.net.mode = mode;
 	for (; *allow; allow++)
 		if (strlist_add(&p.net.allow_out, *allow) < 0)
 			_exit(124);
+	if (private && strlist_add(&p.net.allow_private, private) < 0)
+		_exit(124);
 	if (egress_compile(&r, &p, NULL) < 0)
 		_exit(125);
 	policy_free(&p);
@@ -111,7 +115,7 @@ static inline void supervise(const char *const *allow)
 	block.config.hosts = offsetof(struct block, hosts);
 	block.config.hosts_len = sizeof(HOSTS) - 1;
 	e.config = &block.config;
-	e.rules = rules_of(allow);
+	e.rules = rules_in(NET_FILTERED, allow, NULL);
 	if (loop_init(&e.loop) < 0)
 		_exit(126);
 	ledger_init(&e.ledger, e.config, e.rules);
@@ -155,10 +159,15 @@ static inline void expect_clean_end(void)
 	expect("asked at the end", 0);
 }
 
+static inline void use_rules(const struct egress_rules *r)
+{
+	e.rules = e.ledger.rules = stub.rules = r;
+	udp_rules_changed(&relay);
+}
+
 static inline void new_rules(const char *const *allow)
 {
-	e.rules = e.ledger.rules = stub.rules = rules_of(allow);
-	udp_rules_changed(&relay);
+	use_rules(rules_in(NET_FILTERED, allow, NULL));
 }
 
 /* --- the loop -------------------------------------------------------------------------------- */
@@ -214,6 +223,13 @@ static inline void serve_until_true(bool (*holds)(void))
 	timer_set(&e.loop, &t, loop_now());
 	run();
 	timer_clear(&t);
+}
+
+/* What the box has sent is read, and nothing else is done. */
+static inline void read_now(uint64_t at_us)
+{
+	e.loop.now_us = at_us;
+	relay.in4.ready(&relay.in4, EPOLLIN);
 }
 
 /* --- servers and clients -------------------------------------------------------------------- */

@@ -48,11 +48,12 @@ static int say_warnings(const struct nsbox_policy *policy, const char *file,
 			struct nsbox_error *err)
 {
 	auto_free char *text = NULL;
+	char *rest = NULL;
 	int r = nsbox_policy_warnings(policy, &text, err);
 
 	if (r < 0)
 		return r;
-	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
 		say("%s%swarning: %s", file ? file : "", file ? ": " : "", line);
 	return 0;
 }
