@@ -11,17 +11,26 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-enum { SIZE_MAX_CONFIG = 64 << 20, NAMES_LIMIT = 65000 };
+enum { SIZE_MAX_CONFIG = 64 << 20, HOSTS_MAX = 1 << 20, NAMES_LIMIT = 65000 };
+
+/* Behind the head, whose numbers are no text. */
+static bool is_offset(const struct egress_config *c, uint32_t offset)
+{
+	return offset >= sizeof(*c) && offset < c->size;
+}
 
 static bool is_string(const struct egress_config *c, uint32_t offset)
 {
-	return !offset || (offset < c->size &&
+	return !offset || (is_offset(c, offset) &&
 			   memchr((const char *)c + offset, 0, c->size - offset));
 }
 
-static bool is_range(const struct egress_config *c, uint32_t offset, uint32_t len)
+static bool hosts_are_valid(const struct egress_config *c)
 {
-	return offset <= c->size && len <= c->size - offset;
+	if (!c->hosts)
+		return !c->hosts_len;
+	return is_offset(c, c->hosts) && c->hosts_len <= HOSTS_MAX &&
+	       c->hosts_len <= c->size - c->hosts;
 }
 
 static bool servers_are_valid(const struct egress_config *c)
@@ -49,10 +58,12 @@ bool config_is_valid(const void *block, size_t size)
 	if (size < sizeof(*c) || size > SIZE_MAX_CONFIG || c->magic != EGRESS_MAGIC ||
 	    c->size != size)
 		return false;
-	if (!c->rules || c->rules % 8 || !is_range(c, c->rules, 0) ||
+	if (!c->uid || !c->gid) /* it would stay root */
+		return false;
+	if (!is_offset(c, c->rules) || c->rules % 8 ||
 	    !egress_is_valid((const char *)c + c->rules, size - c->rules))
 		return false;
-	return is_range(c, c->hosts, c->hosts_len) && servers_are_valid(c) && proxy_is_valid(c) &&
+	return hosts_are_valid(c) && servers_are_valid(c) && proxy_is_valid(c) &&
 	       c->max_connections && c->max_names && c->max_names <= NAMES_LIMIT;
 }
 

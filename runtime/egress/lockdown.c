@@ -40,9 +40,8 @@
 static const int allowed[] = {
 	/* sockets and streams */
 	__NR_connect, __NR_accept4, __NR_shutdown, __NR_close, __NR_recvfrom, __NR_recvmsg,
-	__NR_recvmmsg, __NR_sendto, __NR_sendmsg, __NR_sendmmsg, __NR_read, __NR_write, __NR_readv,
-	__NR_writev, __NR_splice, __NR_pipe2, __NR_getsockname, __NR_getpeername,
-	__NR_getsockopt, __NR_setsockopt, __NR_bind, __NR_fcntl,
+	__NR_recvmmsg, __NR_sendto, __NR_sendmsg, __NR_read, __NR_write, __NR_getsockname,
+	__NR_getpeername, __NR_getsockopt, __NR_setsockopt, __NR_fcntl,
 	/* the loop */
 	__NR_epoll_create1, __NR_epoll_ctl, __NR_epoll_pwait, __NR_ppoll, __NR_clock_gettime,
 	__NR_restart_syscall,
@@ -56,47 +55,58 @@ static const int allowed[] = {
 			    it only tells that a file is there */
 #endif
 	__NR_futex, __NR_getrandom, __NR_exit, __NR_exit_group, __NR_rt_sigreturn,
-	__NR_rt_sigprocmask, __NR_getpid, __NR_gettid,
+	__NR_rt_sigprocmask,
 };
 
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 #define RETURN(what) BPF_STMT(BPF_RET | BPF_K, (what))
+#define IS(value, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (value), yes, no)
 /* The low half of an argument: both are little-endian machines. */
 #define LOAD_ARG(n) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, \
 			     offsetof(struct seccomp_data, args) + (n) * sizeof(uint64_t))
 
-enum { ROOM = 2 * ARRAY_SIZE(allowed) + 32 };
+enum {
+	ROOM = 2 * ARRAY_SIZE(allowed) + 32,
+	SOCK_TYPES = 0xf,	/* what is not SOCK_CLOEXEC and SOCK_NONBLOCK */
+};
+
+/*
+ * What depends on arguments; the number of the call is loaded.
+ * socket: TCP and UDP over IPv4 and IPv6, by their default protocols. Any user may ask for
+ * MPTCP, SCTP or a ping socket; nobody here needs the kernel's code for them.
+ * mmap, mprotect (malloc, where brk(2) fails): nothing that could be executed.
+ */
+enum { AT_MEMORY = 10, AT_ALLOW = 14, AT_KILL = 15 };
+static const struct sock_filter tail[] = {
+	[0] = IS(__NR_socket, 0, AT_MEMORY - 1),
+	[1] = LOAD_ARG(2),
+	[2] = IS(0, 0, AT_KILL - 3),
+	[3] = LOAD_ARG(0),
+	[4] = IS(AF_INET, 1, 0),
+	[5] = IS(AF_INET6, 0, AT_KILL - 6),
+	[6] = LOAD_ARG(1),
+	[7] = BPF_STMT(BPF_ALU | BPF_AND | BPF_K, SOCK_TYPES),
+	[8] = IS(SOCK_STREAM, AT_ALLOW - 9, 0),
+	[9] = IS(SOCK_DGRAM, AT_ALLOW - 10, AT_KILL - 10),
+	[AT_MEMORY] = IS(__NR_mmap, 1, 0),
+	[11] = IS(__NR_mprotect, 0, AT_KILL - 12),
+	[12] = LOAD_ARG(2),
+	[13] = BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, AT_KILL - 14, AT_ALLOW - 14),
+	[AT_ALLOW] = RETURN(SECCOMP_RET_ALLOW),
+	[AT_KILL] = RETURN(SECCOMP_RET_KILL_PROCESS),
+};
 
 static size_t write_filter(struct sock_filter to[ROOM])
 {
 	const struct sock_filter head[] = {
-		LOAD(arch),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, OWN_ARCH, 1, 0),
-		RETURN(SECCOMP_RET_KILL_PROCESS),
-		LOAD(nr),
-	};
-	const struct sock_filter tail[] = {
-		/* socket: IPv4 and IPv6 */
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_socket, 0, 5),
-		LOAD_ARG(0),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_INET, 1, 0),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_INET6, 0, 1),
-		RETURN(SECCOMP_RET_ALLOW),
-		RETURN(SECCOMP_RET_KILL_PROCESS),
-		/* mmap: nothing that could be executed */
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_mmap, 0, 3),
-		LOAD_ARG(2),
-		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 1, 0),
-		RETURN(SECCOMP_RET_ALLOW),
-		RETURN(SECCOMP_RET_KILL_PROCESS),
+		LOAD(arch), IS(OWN_ARCH, 1, 0), RETURN(SECCOMP_RET_KILL_PROCESS), LOAD(nr),
 	};
 	size_t n = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(head); i++)
 		to[n++] = head[i];
 	for (size_t i = 0; i < ARRAY_SIZE(allowed); i++) {
-		to[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)allowed[i],
-						       0, 1);
+		to[n++] = (struct sock_filter)IS((uint32_t)allowed[i], 0, 1);
 		to[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(tail); i++)

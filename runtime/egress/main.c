@@ -23,7 +23,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-enum { CONTROL = 0, FDS_MAX = 16, BOX_NAMES_MAX = 65000 };
+enum { CONTROL = 0, FDS_MAX = 16 };
 
 struct supervisor {
 	struct egress e;
@@ -117,8 +117,9 @@ static const char *new_config(struct supervisor *s, struct packet *p)
 {
 	const struct egress_config *old = s->e.config, *c = take_config(p);
 
-	if (!c)
-		return "the new configuration is not well-formed";
+	if (!c || !s->serves)
+		return c ? "new rules before the box's sockets"
+			 : "the new configuration is not well-formed";
 	s->e.config = c;
 	s->e.rules = s->stub.rules = config_rules(c);
 	s->e.ledger.config = c;
