@@ -58,8 +58,6 @@ bool config_is_valid(const void *block, size_t size)
 	if (size < sizeof(*c) || size > SIZE_MAX_CONFIG || c->magic != EGRESS_MAGIC ||
 	    c->size != size)
 		return false;
-	if (!c->uid || !c->gid) /* it would stay root */
-		return false;
 	if (!is_offset(c, c->rules) || c->rules % 8 ||
 	    !egress_is_valid((const char *)c + c->rules, size - c->rules))
 		return false;
