@@ -42,7 +42,7 @@ static const int allowed[] = {
 	__NR_connect, __NR_accept4, __NR_shutdown, __NR_close, __NR_recvfrom, __NR_recvmsg,
 	__NR_recvmmsg, __NR_sendto, __NR_sendmsg, __NR_sendmmsg, __NR_read, __NR_write, __NR_readv,
 	__NR_writev, __NR_splice, __NR_pipe2, __NR_getsockname, __NR_getpeername,
-	__NR_getsockopt, __NR_setsockopt, __NR_bind, __NR_fcntl,
+	__NR_getsockopt, __NR_setsockopt, __NR_bind,
 	/* the loop */
 	__NR_epoll_create1, __NR_epoll_ctl, __NR_epoll_pwait, __NR_ppoll, __NR_clock_gettime,
 	__NR_restart_syscall,
@@ -83,8 +83,18 @@ static size_t write_filter(struct sock_filter to[ROOM])
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_INET6, 0, 1),
 		RETURN(SECCOMP_RET_ALLOW),
 		RETURN(SECCOMP_RET_KILL_PROCESS),
-		/* mmap: nothing that could be executed */
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_mmap, 0, 3),
+		/* fcntl: F_SETOWN with O_ASYNC would send a signal of choice to a process of the
+		 * same user */
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_fcntl, 0, 6),
+		LOAD_ARG(1),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_GETFL, 2, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_SETFL, 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_GET_SEALS, 0, 1),
+		RETURN(SECCOMP_RET_ALLOW),
+		RETURN(SECCOMP_RET_KILL_PROCESS),
+		/* mmap, and mprotect of musl's malloc: nothing that could be executed */
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_mmap, 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_mprotect, 0, 3),
 		LOAD_ARG(2),
 		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 1, 0),
 		RETURN(SECCOMP_RET_ALLOW),
