@@ -15,10 +15,10 @@
 #include "runtime/egress/gate.h"
 
 #include "base/cleanup.h"
+#include "runtime/egress/accept.h"
 #include "runtime/egress/packet.h"
 #include "runtime/egress/sockaddr.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -29,7 +29,7 @@ enum {
 	BATCH = 32,
 	SNAP = 256,		/* what the packet socket's filter keeps */
 	BUCKETS = 1024,
-	ACCEPTS = 64,		/* connections taken in one turn */
+	ACCEPT_ROUNDS = 64,	/* as much as a backlog has */
 	ACCEPT_US = 30000000,	/* between the injected SYN and the end of the handshake */
 	DNS_PENDING = 64,	/* no cap of the policy bounds these: the stub takes as many */
 };
@@ -47,7 +47,8 @@ struct pending {
 struct gate {
 	struct egress *e;
 	struct stub *stub;
-	struct source packets, tcp4, tcp6;
+	struct source packets;
+	struct arrivals tcp4, tcp6;
 	int raw4, raw6;
 	struct pending *buckets[BUCKETS];
 	struct syn queue[QUEUE];
@@ -217,15 +218,23 @@ static void judge(struct gate *g, const struct syn *s)
 	}
 }
 
+static void accept_all(struct gate *g);
+
 static void take_syn(struct gate *g, const struct syn *s)
 {
 	struct pending *p = *find(g, &s->flow);
 
-	if (!p)
+	/* The port is used again: by its last user a connection may be there already. */
+	if (p && p->is_in && p->syn.seq != s->seq) {
+		accept_all(g);
+		p = *find(g, &s->flow);
+	}
+	if (!p) {
 		judge(g, s);
-	else if (p->syn.seq != s->seq)
-		return; /* the port is used again before we are done: it will ask once more */
-	else if (p->is_in)
+		return;
+	}
+	p->syn = *s;	/* what was reached for the last user is as good for the next */
+	if (p->is_in)
 		let_in(p);
 }
 
@@ -302,33 +311,47 @@ static void take_connection(struct gate *g, int fd)
 	}
 }
 
-static void accept_some(struct gate *g, int listener)
+/* Are there perhaps more? */
+static bool accept_some(struct gate *g, struct arrivals *a)
 {
 	for (int i = 0; i < ACCEPTS; i++) {
-		int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int fd = arrivals_next(a);
 
-		if (fd < 0 && errno == ECONNABORTED)
-			continue;
 		if (fd < 0)
-			return;
+			return false;
 		take_connection(g, fd);
 	}
+	return true;
+}
+
+static void accept_all(struct gate *g)
+{
+	for (int i = 0; i < ACCEPT_ROUNDS && accept_some(g, &g->tcp4); i++)
+		;
+	for (int i = 0; i < ACCEPT_ROUNDS && g->tcp6.in.fd >= 0 && accept_some(g, &g->tcp6); i++)
+		;
 }
 
 static void tcp4_ready(struct source *s, uint32_t events)
 {
+	struct gate *g = PART_OF(s, struct gate, tcp4.in);
+
 	(void)events;
-	accept_some(PART_OF(s, struct gate, tcp4), s->fd);
+	accept_some(g, &g->tcp4);
 }
 
 static void tcp6_ready(struct source *s, uint32_t events)
 {
+	struct gate *g = PART_OF(s, struct gate, tcp6.in);
+
 	(void)events;
-	accept_some(PART_OF(s, struct gate, tcp6), s->fd);
+	accept_some(g, &g->tcp6);
 }
 
 struct gate *gate_new(struct egress *e, struct stub *stub, const int fds[INLET_FD_COUNT])
 {
+	const struct source tcp4 = { fds[INLET_TCP4], tcp4_ready };
+	const struct source tcp6 = { fds[INLET_TCP6], tcp6_ready };
 	struct gate *g = calloc(1, sizeof(*g));
 
 	if (!g)
@@ -336,13 +359,12 @@ struct gate *gate_new(struct egress *e, struct stub *stub, const int fds[INLET_F
 	g->e = e;
 	g->stub = stub;
 	g->packets = (struct source){ fds[INLET_GATE], packets_ready };
-	g->tcp4 = (struct source){ fds[INLET_TCP4], tcp4_ready };
-	g->tcp6 = (struct source){ fds[INLET_TCP6], tcp6_ready };
 	g->raw4 = fds[INLET_RAW4];
 	g->raw6 = fds[INLET_RAW6];
+	g->tcp6.in.fd = -1;
 	if (loop_add(&e->loop, &g->packets, EPOLLIN) == 0 &&
-	    loop_add(&e->loop, &g->tcp4, EPOLLIN) == 0 &&
-	    (g->tcp6.fd < 0 || loop_add(&e->loop, &g->tcp6, EPOLLIN) == 0))
+	    arrivals_begin(&g->tcp4, &e->loop, tcp4, EPOLLIN) == 0 &&
+	    (tcp6.fd < 0 || arrivals_begin(&g->tcp6, &e->loop, tcp6, EPOLLIN) == 0))
 		return g;
 	free(g);
 	return NULL;

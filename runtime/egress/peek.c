@@ -208,9 +208,11 @@ int peek_server(struct conn *c, const uint8_t *data, size_t len, struct buf *out
 	return r;
 }
 
-int peek_end(struct conn *c)
+int peek_end(struct conn *c, struct buf *out)
 {
-	if (c->peek.mode == PEEK_FIRST && c->peek.seen.len)
+	if (c->peek.mode != PEEK_FIRST || !c->peek.seen.len)
+		return 0;
+	if (c->port == HTTPS || c->port == HTTP)
 		return deny(c, "it ended before it said what it is", NULL);
-	return 0;
+	return open_up(c, out); /* it can no longer become TLS or HTTP */
 }

@@ -30,8 +30,9 @@ void peek_free(struct peek *p);
 int peek_client(struct conn *c, const uint8_t *data, size_t len, struct buf *out);
 /* Bytes from the server. What they set free of the client's goes to `out`. */
 int peek_server(struct conn *c, const uint8_t *data, size_t len, struct buf *out);
-/* The client has no more to say. -1: what it left is no beginning of anything allowed. */
-int peek_end(struct conn *c);
+/* The client has no more to say; what that sets free goes to `out`. -1: what it left is no
+ * beginning of anything allowed. */
+int peek_end(struct conn *c, struct buf *out);
 
 static inline bool peek_is_open(const struct peek *p)
 {

@@ -7,17 +7,15 @@
  */
 #include "runtime/egress/gate.h"
 
+#include "runtime/egress/accept.h"
 #include "runtime/egress/sockaddr.h"
 
-#include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 
-enum { ACCEPTS = 64 };
-
 struct port {
-	struct source in;
+	struct arrivals in;
 	struct egress *e;
 	struct stub *stub;
 };
@@ -60,15 +58,15 @@ static void take_connection(const struct port *p, int fd)
 
 static void ready(struct source *s, uint32_t events)
 {
+	struct port *p = PART_OF(s, struct port, in.in);
+
 	(void)events;
 	for (int i = 0; i < ACCEPTS; i++) {
-		int fd = accept4(s->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int fd = arrivals_next(&p->in);
 
-		if (fd < 0 && errno == ECONNABORTED)
-			continue;
 		if (fd < 0)
 			return;
-		take_connection(PART_OF(s, struct port, in), fd);
+		take_connection(p, fd);
 	}
 }
 
@@ -78,6 +76,6 @@ int ports_listen(struct egress *e, struct stub *stub, int fd)
 
 	if (!p)
 		return -1;
-	*p = (struct port){ .in = { fd, ready }, .e = e, .stub = stub };
-	return loop_add(&e->loop, &p->in, EPOLLIN);
+	*p = (struct port){ .e = e, .stub = stub };
+	return arrivals_begin(&p->in, &e->loop, (struct source){ fd, ready }, EPOLLIN);
 }

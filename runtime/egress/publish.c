@@ -9,15 +9,22 @@
 #include "runtime/egress/publish.h"
 
 #include "base/cleanup.h"
+#include "runtime/egress/accept.h"
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+enum {
+	LOOK_US = 20000,	/* at a socket that has yet to send the rest */
+	LOOKS = 500,
+};
+
 struct port {
-	struct source in;
+	struct arrivals in;
 	struct publish *all;
 	struct port *next;
 	uint16_t number;
@@ -25,6 +32,8 @@ struct port {
 
 struct spare {			/* a socket of the box */
 	struct source way;	/* while it connects */
+	struct timer look;	/* while it says the last of a connection */
+	unsigned looks;
 	struct publish *all;
 	struct spare *next;	/* while it is free */
 	int outside;		/* who waits for it */
@@ -39,13 +48,12 @@ struct publish {
 static void listen_all(struct publish *p, uint32_t events)
 {
 	for (struct port *port = p->ports; port; port = port->next)
-		loop_change(&p->e->loop, &port->in, events);
+		loop_change(&p->e->loop, &port->in.in, events);
 }
 
 /* Its connection is over: the socket as new. */
-static void give_back(void *owner)
+static void give_back(struct spare *s)
 {
-	struct spare *s = owner;
 	const struct sockaddr nobody = { .sa_family = AF_UNSPEC };
 
 	if (connect(s->way.fd, &nobody, sizeof(nobody)) < 0) {
@@ -59,6 +67,37 @@ static void give_back(void *owner)
 		listen_all(s->all, EPOLLIN);
 }
 
+/* connect(2) to nobody throws away what the box has not yet taken. */
+static bool has_said_all(const struct spare *s)
+{
+	struct tcp_info info;
+	socklen_t len = sizeof(info);
+
+	return getsockopt(s->way.fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0 ||
+	       info.tcpi_state == TCP_CLOSE;
+}
+
+static void look(struct timer *t)
+{
+	struct spare *s = PART_OF(t, struct spare, look);
+
+	if (has_said_all(s) || ++s->looks == LOOKS)
+		give_back(s);
+	else
+		timer_set(&s->all->e->loop, t, loop_now() + LOOK_US);
+}
+
+static void over(void *owner, bool is_reset)
+{
+	struct spare *s = owner;
+
+	s->looks = 0;
+	if (is_reset)
+		give_back(s);
+	else
+		look(&s->look);
+}
+
 static void give_up(struct spare *s)
 {
 	reset_fd(s->outside);
@@ -67,7 +106,7 @@ static void give_up(struct spare *s)
 
 static void join(struct spare *s)
 {
-	if (!conn_join(s->all->e, s->way.fd, s->outside, give_back, s))
+	if (conn_join(s->all->e, s->way.fd, s->outside, over, s) < 0)
 		give_up(s);
 }
 
@@ -100,20 +139,21 @@ static void begin(struct spare *s, int outside, uint16_t port)
 
 static void ready(struct source *source, uint32_t events)
 {
-	struct port *port = PART_OF(source, struct port, in);
+	struct port *port = PART_OF(source, struct port, in.in);
 	struct publish *p = port->all;
 
 	(void)events;
-	while (p->free) {
+	for (int i = 0; i < ACCEPTS && p->free; i++) {
 		struct spare *s = p->free;
-		int fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int fd = arrivals_next(&port->in);
 
 		if (fd < 0)
 			return;
 		p->free = s->next;
 		begin(s, fd, port->number);
 	}
-	listen_all(p, 0);
+	if (!p->free)
+		listen_all(p, 0);
 }
 
 struct publish *publish_new(struct egress *e)
@@ -131,9 +171,10 @@ int publish_port(struct publish *p, int fd, uint16_t number)
 
 	if (!port)
 		return -1;
-	*port = (struct port){ .in = { fd, ready }, .all = p, .next = p->ports, .number = number };
+	*port = (struct port){ .all = p, .next = p->ports, .number = number };
 	p->ports = port;
-	return loop_add(&p->e->loop, &port->in, p->free ? EPOLLIN : 0);
+	return arrivals_begin(&port->in, &p->e->loop, (struct source){ fd, ready },
+			      p->free ? EPOLLIN : 0);
 }
 
 int publish_socket(struct publish *p, int fd)
@@ -142,7 +183,8 @@ int publish_socket(struct publish *p, int fd)
 
 	if (!s)
 		return -1;
-	*s = (struct spare){ .way = { fd, connected }, .all = p, .next = p->free };
+	*s = (struct spare){ .way = { fd, connected }, .look.fire = look, .all = p,
+			     .next = p->free };
 	p->free = s;
 	if (!s->next)
 		listen_all(p, EPOLLIN);

@@ -51,6 +51,8 @@ struct egress_dest conn_dest(const struct conn *c, const struct egress_addr *add
 static void finish(struct conn *c, enum reach how)
 {
 	timer_clear(&c->timer);
+	if (how == REACH_OPEN && !conn_is_allowed(c))
+		how = REACH_DENIED; /* by rules that came meanwhile */
 	if (how != REACH_OPEN && how != REACH_DENIED && c->is_counted)
 		ledger_failed(&c->e->ledger, c->host);
 	c->reached(c, how);
@@ -113,7 +115,7 @@ static void hear_proxy(struct source *s, uint32_t events)
 	struct conn *c = PART_OF(s, struct conn, side[1].in);
 	struct buf answer = BUF_INIT(4096);
 	uint8_t data[4096];
-	ssize_t n = recv(s->fd, data, sizeof(data), 0);
+	ssize_t n = recv(s->fd, data, sizeof(data), MSG_PEEK);
 	size_t taken;
 
 	(void)events;
@@ -124,13 +126,14 @@ static void hear_proxy(struct source *s, uint32_t events)
 		return;
 	}
 	taken = proxy_hear(&c->dialog, data, (size_t)n, &answer);
-	if (!say(s->fd, &answer) || c->dialog.state == PROXY_REFUSED) {
+	/* What follows the dialog is the server's, and stays for the relay. */
+	if (!say(s->fd, &answer) || c->dialog.state == PROXY_REFUSED ||
+	    recv(s->fd, NULL, taken, MSG_TRUNC) != (ssize_t)taken) {
 		finish(c, REACH_REFUSED);
 		return;
 	}
 	if (c->dialog.state != PROXY_OPEN)
 		return;
-	buf_add(&c->side[1].hold, data + taken, (size_t)n - taken);
 	loop_remove(&c->e->loop, s);
 	finish(c, REACH_OPEN);
 }
@@ -315,10 +318,12 @@ struct conn *conn_begin(struct egress *e, const struct egress_dest *d, conn_reac
 			void *owner)
 {
 	struct host_entry *host = ledger_host(&e->ledger, d);
-	struct conn *c = ledger_open(&e->ledger, host) ? calloc(1, sizeof(*c)) : NULL;
+	struct conn *c = calloc(1, sizeof(*c));
 
-	if (!c)
+	if (!c || !ledger_open(&e->ledger, host)) {
+		free(c);
 		return NULL;
+	}
 	*c = (struct conn){ .e = e, .owner = owner, .reached = reached, .port = d->port,
 			    .host = host, .is_counted = true, .worst = REACH_UNREACHABLE,
 			    .side = { { .in.fd = -1, .hold = BUF_INIT(HOLD_MAX) },

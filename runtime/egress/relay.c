@@ -22,7 +22,9 @@
 /* One for all: nothing stays in it between two events. */
 static uint8_t chunk[CHUNK];
 
-enum outcome { GOES_ON, OVER, BROKEN };
+enum outcome { GOES_ON, OVER, BROKEN, FORBIDDEN };
+
+enum { LAST_CHUNKS = 32 };	/* of a side that is broken: what its kernel had */
 
 static struct half *side_of(struct conn *c, int i)
 {
@@ -48,6 +50,15 @@ static uint32_t wanted(struct conn *c, int i)
 	return events;
 }
 
+/* Of an end epoll tells unasked, and again at every turn. Where nothing can be done about it
+ * yet, because the other side has no room, once must do. */
+static uint32_t watched(struct conn *c, int i)
+{
+	uint32_t events = wanted(c, i);
+
+	return events ? events : EPOLLET;
+}
+
 /* Nothing more to read from it and nothing to say: epoll would tell of its end for ever. */
 static bool is_done(struct conn *c, int i)
 {
@@ -57,7 +68,7 @@ static bool is_done(struct conn *c, int i)
 static int arm(struct conn *c, int i)
 {
 	struct half *h = side_of(c, i);
-	uint32_t events = wanted(c, i);
+	uint32_t events = watched(c, i);
 
 	if (is_done(c, i)) {
 		loop_remove(&c->e->loop, &h->in);
@@ -130,7 +141,7 @@ static bool count(struct conn *c, int i, size_t n)
 static enum outcome from_client(struct conn *c, size_t n)
 {
 	struct buf out = BUF_INIT(HOLD_MAX);
-	enum outcome r = BROKEN;
+	enum outcome r = FORBIDDEN;
 
 	if (peek_client(c, chunk, n, &out) == 0 && !out.failed)
 		r = pass(c, 0, (const uint8_t *)buf_text(&out), out.len);
@@ -147,7 +158,7 @@ static enum outcome show_server(struct conn *c, size_t n)
 	if (peek_is_open(&c->peek))
 		return GOES_ON;
 	if (peek_server(c, chunk, n, &out) < 0 || out.failed)
-		r = BROKEN;
+		r = FORBIDDEN;
 	else if (out.len)
 		r = pass(c, 0, (const uint8_t *)out.data, out.len);
 	buf_free(&out);
@@ -156,8 +167,16 @@ static enum outcome show_server(struct conn *c, size_t n)
 
 static enum outcome ended(struct conn *c, int i)
 {
+	struct buf out = BUF_INIT(HOLD_MAX);
+	enum outcome r = FORBIDDEN;
+
 	side_of(c, i)->eof = true;
-	return i == 0 && peek_end(c) < 0 ? BROKEN : GOES_ON;
+	if (i == 1 || peek_is_open(&c->peek))
+		return GOES_ON;
+	if (peek_end(c, &out) == 0 && !out.failed)
+		r = pass(c, 0, (const uint8_t *)buf_text(&out), out.len);
+	buf_free(&out);
+	return r;
 }
 
 /* What is judged has to be taken out of the socket first: little at a time. */
@@ -169,7 +188,7 @@ static enum outcome take_judged(struct conn *c)
 		return errno == EAGAIN ? GOES_ON : BROKEN;
 	if (n == 0)
 		return ended(c, 0);
-	return count(c, 0, (size_t)n) ? from_client(c, (size_t)n) : BROKEN;
+	return count(c, 0, (size_t)n) ? from_client(c, (size_t)n) : FORBIDDEN;
 }
 
 /*
@@ -191,9 +210,10 @@ static enum outcome move(struct conn *c, int i)
 	h->is_blocked = sent < n;
 	if (sent <= 0)
 		return GOES_ON;
-	if (recv(h->in.fd, NULL, (size_t)sent, MSG_DONTWAIT | MSG_TRUNC) != sent ||
-	    !count(c, i, (size_t)sent))
+	if (recv(h->in.fd, NULL, (size_t)sent, MSG_DONTWAIT | MSG_TRUNC) != sent)
 		return BROKEN;
+	if (!count(c, i, (size_t)sent))
+		return FORBIDDEN;
 	return i == 1 ? show_server(c, (size_t)sent) : GOES_ON;
 }
 
@@ -215,6 +235,14 @@ static enum outcome resume(struct conn *c, int i)
 	return r == GOES_ON ? take(c, i) : r;
 }
 
+static bool is_over(struct conn *c)
+{
+	/* What waits for an answer of the server's waits in vain. */
+	bool is_hopeless = c->side[1].eof && peek_is_waiting(&c->peek);
+
+	return is_hopeless || (c->side[0].sent_eof && c->side[1].sent_eof);
+}
+
 static enum outcome turn(struct conn *c, int i, uint32_t events)
 {
 	enum outcome r = GOES_ON;
@@ -227,7 +255,7 @@ static enum outcome turn(struct conn *c, int i, uint32_t events)
 		r = take(c, i);
 	for (int k = 0; k < 2 && r == GOES_ON; k++)
 		r = pass_eof(c, k);
-	if (r == GOES_ON && c->side[0].sent_eof && c->side[1].sent_eof)
+	if (r == GOES_ON && is_over(c))
 		return OVER;
 	for (int k = 0; k < 2 && r == GOES_ON; k++)
 		if (arm(c, k) < 0)
@@ -249,7 +277,7 @@ static void unlink_conn(struct conn *c)
 
 static void end(struct conn *c, void (*close_one)(int fd))
 {
-	void (*over)(void *) = c->over;
+	conn_over *over = c->over;
 	void *owner = c->owner;
 
 	if (c->is_asking)
@@ -271,7 +299,7 @@ static void end(struct conn *c, void (*close_one)(int fd))
 	unlink_conn(c);
 	free(c);
 	if (over)
-		over(owner);
+		over(owner, close_one == reset_fd);
 }
 
 static void just_close(int fd)
@@ -284,10 +312,26 @@ void conn_drop(struct conn *c)
 	end(c, reset_fd);
 }
 
+/* What the kernel has of a side can be read after a reset as well: a server that refuses a
+ * long request in its middle says why, and resets. */
+static void pass_last_words(struct conn *c, int i)
+{
+	struct half *h = side_of(c, i);
+
+	for (int n = 0; n < LAST_CHUNKS && !h->eof && !h->is_blocked; n++)
+		if (move(c, i) != GOES_ON)
+			return;
+	pass_eof(c, i);
+}
+
 static void ready(struct conn *c, int i, uint32_t events)
 {
 	enum outcome r = turn(c, i, events);
 
+	if (r == BROKEN)
+		pass_last_words(c, 1);
+	if (r == BROKEN && !c->is_counted)
+		pass_last_words(c, 0);
 	if (r != GOES_ON)
 		end(c, r == OVER ? just_close : reset_fd);
 }
@@ -308,7 +352,7 @@ static void begin_streams(struct conn *c)
 		struct half *h = side_of(c, i);
 
 		h->in.ready = i ? outside_ready : box_ready;
-		h->armed = wanted(c, i);
+		h->armed = watched(c, i);
 		if (loop_add(&c->e->loop, &h->in, h->armed) < 0) {
 			conn_drop(c);
 			return;
@@ -316,28 +360,35 @@ static void begin_streams(struct conn *c)
 	}
 }
 
-void conn_relay(struct conn *c, int fd)
+/* Who writes little by little has decided so itself. */
+static void pass_at_once(int fd)
 {
 	const int on = 1;
 
-	c->side[0].in.fd = fd;
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+void conn_relay(struct conn *c, int fd)
+{
+	c->side[0].in.fd = fd;
+	pass_at_once(fd);
 	peek_begin(c);
 	begin_streams(c);
 }
 
-struct conn *conn_join(struct egress *e, int box, int outside, void (*over)(void *owner),
-		       void *owner)
+int conn_join(struct egress *e, int box, int outside, conn_over *over, void *owner)
 {
 	struct conn *c = calloc(1, sizeof(*c));
 
 	if (!c)
-		return NULL;
+		return -1;
 	*c = (struct conn){ .e = e, .owner = owner, .over = over,
 			    .side = { { .in.fd = box, .hold = BUF_INIT(HOLD_MAX) },
 				      { .in.fd = outside, .hold = BUF_INIT(HOLD_MAX) } } };
+	pass_at_once(box);
+	pass_at_once(outside);
 	begin_streams(c);
-	return c;
+	return 0;
 }
 
 /* --- new rules ------------------------------------------------------------------------------------ */

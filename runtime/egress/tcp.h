@@ -44,6 +44,8 @@ struct conn;
 /* Told exactly once, never before conn_begin() returned. Unless REACH_OPEN the connection is
  * gone after it. */
 typedef void conn_reached(struct conn *c, enum reach how);
+/* The relay of conn_join() has ended; is_reset: not by both ends in their time. */
+typedef void conn_over(void *owner, bool is_reset);
 
 struct half {			/* one direction */
 	struct source in;	/* read from here */
@@ -59,7 +61,7 @@ struct conn {
 	struct conn *next, **self;
 	void *owner;		/* of who began it */
 	conn_reached *reached;
-	void (*over)(void *owner); /* of conn_join() */
+	conn_over *over;	/* of conn_join() */
 
 	/* where to */
 	char name[EGRESS_NAME_MAX + 1]; /* "": an address was asked for */
@@ -96,8 +98,9 @@ bool conn_is_allowed(const struct conn *c);
 void conn_rejudge_all(struct egress *e);
 
 /* A relay without a destination of rules: a published port. Takes both but gives `box` back:
- * @over is called when it is free again. NULL: no memory (nothing was taken). */
-struct conn *conn_join(struct egress *e, int box, int outside, void (*over)(void *owner), void *owner);
+ * @over is called, perhaps at once, when nobody uses it any more. -1: no memory (nothing was
+ * taken). */
+int conn_join(struct egress *e, int box, int outside, conn_over *over, void *owner);
 
 struct egress_dest conn_dest(const struct conn *c, const struct egress_addr *addr);
 
