@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -43,9 +44,8 @@ static void listen_all(struct publish *p, uint32_t events)
 }
 
 /* Its connection is over: the socket as new. */
-static void give_back(void *owner)
+static void renew(struct spare *s)
 {
-	struct spare *s = owner;
 	const struct sockaddr nobody = { .sa_family = AF_UNSPEC };
 
 	if (connect(s->way.fd, &nobody, sizeof(nobody)) < 0) {
@@ -59,10 +59,42 @@ static void give_back(void *owner)
 		listen_all(s->all, EPOLLIN);
 }
 
+/* Both ends have said all, and the box's kernel has not yet taken all of ours. */
+static bool is_leaving(int fd)
+{
+	struct tcp_info info;
+	socklen_t len = sizeof(info);
+
+	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 &&
+	       (info.tcpi_state == TCP_LAST_ACK || info.tcpi_state == TCP_CLOSING);
+}
+
+static void changed(struct source *source, uint32_t events)
+{
+	struct spare *s = PART_OF(source, struct spare, way);
+
+	(void)events;
+	if (is_leaving(source->fd))
+		return;
+	loop_remove(&s->all->e->loop, source);
+	renew(s);
+}
+
+/* AF_UNSPEC would throw away what is on its way to a slow reader. Edges alone: the two ends
+ * that there are already would be told for ever. */
+static void give_back(void *owner)
+{
+	struct spare *s = owner;
+
+	s->way.ready = changed;
+	if (!is_leaving(s->way.fd) || loop_add(&s->all->e->loop, &s->way, EPOLLET) < 0)
+		renew(s);
+}
+
 static void give_up(struct spare *s)
 {
 	reset_fd(s->outside);
-	give_back(s);
+	renew(s);
 }
 
 static void join(struct spare *s)
@@ -91,6 +123,7 @@ static void begin(struct spare *s, int outside, uint16_t port)
 					.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 
 	s->outside = outside;
+	s->way.ready = connected;
 	if (connect(s->way.fd, (const struct sockaddr *)&to, sizeof(to)) == 0)
 		join(s);
 	else if (errno != EINPROGRESS ||
@@ -142,7 +175,7 @@ int publish_socket(struct publish *p, int fd)
 
 	if (!s)
 		return -1;
-	*s = (struct spare){ .way = { fd, connected }, .all = p, .next = p->free };
+	*s = (struct spare){ .way = { .fd = fd }, .all = p, .next = p->free };
 	p->free = s;
 	if (!s->next)
 		listen_all(p, EPOLLIN);
