@@ -32,6 +32,7 @@ enum {
 
 struct egress_link {
 	struct companion_process process; /* pidfd -1: none */
+	struct companion_process dying; /* the one of the run before: killed, not yet reaped */
 	int sock;		/* -1: none */
 	const char *path;	/* "inlet", "ports"; NULL: nothing was handed over */
 	int setup_ms;		/* for its first answer */
@@ -41,6 +42,7 @@ struct egress_link {
 		uint16_t port;	/* of the box */
 	} published[EGRESS_PUBLISH_MAX];
 	size_t published_count;
+	bool has_ports;		/* the process has listeners of the host */
 	bool hosts_cut;		/* the host's /etc/hosts is larger than what was passed on */
 	bool is_serving;	/* a box runs, and this serves it */
 	pthread_mutex_t lock;

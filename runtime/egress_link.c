@@ -29,15 +29,22 @@ enum {
 	FDS_MAX = 16,		/* in one packet: the inlet has 9, a set of ports 16 */
 };
 
+static void reap(struct egress_link *l)
+{
+	if (l->dying.pidfd >= 0)
+		companion_end(&l->dying);
+}
+
 void egress_init(struct egress_link *l)
 {
-	*l = (struct egress_link){ .process.pidfd = -1, .sock = -1 };
+	*l = (struct egress_link){ .process.pidfd = -1, .dying.pidfd = -1, .sock = -1 };
 	pthread_mutex_init(&l->lock, NULL);
 }
 
 void egress_destroy(struct egress_link *l)
 {
 	egress_end(l);
+	reap(l);
 	pthread_mutex_destroy(&l->lock);
 }
 
@@ -238,6 +245,7 @@ static int send_config(struct egress_link *l, const struct policy *p,
 
 static int send_published(struct egress_link *l, struct nsbox_error *err)
 {
+	l->has_ports = l->published_count != 0;
 	for (size_t i = 0; i < l->published_count; i++) {
 		const struct egress_msg head = { .magic = EGRESS_MAGIC, .type = EGRESS_PUBLISH,
 						 .bits = l->published[i].port };
@@ -248,14 +256,25 @@ static int send_published(struct egress_link *l, struct nsbox_error *err)
 	return 0;
 }
 
-/* The process alone; the listeners are for the next attempt as well. */
+/*
+ * The process alone; the listeners are for the next attempt as well. Its end takes some 10 ms:
+ * the kernel waits for all processors when a packet socket is closed. Nobody has to wait for
+ * that with a result in hand, unless the next box may want the same port.
+ */
 static void end_process(struct egress_link *l)
 {
 	pthread_mutex_lock(&l->lock);
 	l->is_serving = false;
 	pthread_mutex_unlock(&l->lock);
-	if (l->process.pidfd >= 0)
-		companion_end(&l->process);
+	reap(l);
+	if (l->process.pidfd >= 0) {
+		syscall(SYS_pidfd_send_signal, l->process.pidfd, SIGKILL, NULL, 0);
+		l->dying = l->process;
+		l->process = (struct companion_process){ .pidfd = -1 };
+	}
+	if (l->has_ports)
+		reap(l);
+	l->has_ports = false;
 	if (l->sock >= 0)
 		close(l->sock);
 	l->sock = -1;
@@ -268,6 +287,7 @@ int egress_start(struct egress_link *l, const struct policy *p, const struct ide
 	int r;
 
 	end_process(l);
+	reap(l);
 	l->is_ended = false;
 	r = start_program(l, err);
 	if (r >= 0)
