@@ -39,3 +39,6 @@ $(B)/tests/goclient: tests/harness/goclient.go tests/tests.mk
 
 # Two other readers of DNS messages, to agree with.
 EXTRA_LIBS_test_egress_dns_diff := -lldns -lresolv
+
+# A program that is told by its wire alone.
+$(B)/tests/test_egress_program $(B)/asan/tests/test_egress_program: | $(B)/bin/nsbox-egress
