@@ -18,6 +18,7 @@ struct stub {
 	struct resolver *resolver;
 	struct ledger *ledger;
 	bool has_v6;		/* the box: else AAAA has no address */
+	uint64_t idle_us;	/* how long a TCP client may say nothing; 0: ten seconds */
 	/* the rest begins as zero and is stub.c's and stub_serve.c's own */
 	struct stub_ask *asks;	/* that wait for an upstream answer */
 	unsigned ask_count, relay_count;

@@ -136,7 +136,8 @@ static bool is_too_long(const struct stub_conn *c)
 
 static void still_alive(struct stub_conn *c)
 {
-	timer_set(c->stub->loop, &c->timer, loop_now() + IDLE_US);
+	timer_set(c->stub->loop, &c->timer,
+		  loop_now() + (c->stub->idle_us ? c->stub->idle_us : IDLE_US));
 }
 
 static void go_on(struct stub_conn *c);
