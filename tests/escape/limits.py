@@ -1,4 +1,4 @@
-# as: root user userns container noclone3
+# as: root user userns container
 """Exhaustion: processes, memory, disk, output, time (E25-E28 A1 A4 A9-A12)."""
 
 import json
