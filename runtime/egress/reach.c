@@ -210,12 +210,22 @@ static void took_too_long(struct timer *t)
 		failed(c, ETIMEDOUT);
 }
 
+/* A second connect(2) tells at once how a first one ended: to a host of this machine it has,
+ * and the loop need not turn for it. 1: connected; 0: not yet; -1 with errno. */
+static int has_connected(int fd, const struct sockaddr_storage *to, socklen_t len)
+{
+	if (connect(fd, (const struct sockaddr *)to, len) == 0 || errno == EISCONN)
+		return 1;
+	return errno == EALREADY || errno == EINPROGRESS ? 0 : -1;
+}
+
+/* 1: connected; 0: under way; -1 with errno. */
 static int begin_connect(struct conn *c, const struct egress_addr *addr, uint16_t port)
 {
 	struct sockaddr_storage to;
 	socklen_t len = sockaddr_of(&to, addr, port, 0);
 	const int on = 1;
-	int fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int r, fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd < 0)
 		return -1;
@@ -223,7 +233,8 @@ static int begin_connect(struct conn *c, const struct egress_addr *addr, uint16_
 	c->side[1].in = (struct source){ .fd = fd, .ready = connected };
 	if (connect(fd, (struct sockaddr *)&to, len) < 0 && errno != EINPROGRESS)
 		return -1;
-	return loop_add(&c->e->loop, &c->side[1].in, EPOLLOUT);
+	r = c->e->config->proxy.kind == PROXY_NONE ? has_connected(fd, &to, len) : 0;
+	return r ? r : loop_add(&c->e->loop, &c->side[1].in, EPOLLOUT);
 }
 
 /* The proxy is the host's own choice: what the rules say of its address does not matter. */
@@ -251,10 +262,16 @@ static void try_next(struct conn *c)
 	while (c->next_addr < c->lookup.count) {
 		const struct egress_addr *addr = &c->lookup.addrs[c->next_addr++];
 		bool is_last = c->next_addr == c->lookup.count;
+		int r;
 
 		if (!may_use(c, addr))
 			continue;
-		if (begin_connect(c, addr, port) == 0) {
+		r = begin_connect(c, addr, port);
+		if (r > 0) {
+			finish(c, REACH_OPEN);
+			return;
+		}
+		if (r == 0) {
 			c->timer.fire = took_too_long;
 			timer_set(&c->e->loop, &c->timer, loop_now() + (is_last ? LAST_US : NEXT_US));
 			return;
