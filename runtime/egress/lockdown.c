@@ -41,7 +41,7 @@ static const int allowed[] = {
 	/* sockets and streams */
 	__NR_connect, __NR_accept4, __NR_shutdown, __NR_close, __NR_recvfrom, __NR_recvmsg,
 	__NR_recvmmsg, __NR_sendto, __NR_sendmsg, __NR_read, __NR_write, __NR_getsockname,
-	__NR_getpeername, __NR_getsockopt, __NR_setsockopt, __NR_fcntl,
+	__NR_getpeername, __NR_getsockopt, __NR_setsockopt,
 	/* the loop */
 	__NR_epoll_create1, __NR_epoll_ctl, __NR_epoll_pwait, __NR_ppoll, __NR_clock_gettime,
 	__NR_restart_syscall,
@@ -74,11 +74,13 @@ enum {
  * What depends on arguments; the number of the call is loaded.
  * socket: TCP and UDP over IPv4 and IPv6, by their default protocols. Any user may ask for
  * MPTCP, SCTP or a ping socket; nobody here needs the kernel's code for them.
+ * fcntl: the seals of a configuration, O_NONBLOCK. F_SETOWN with O_ASYNC would send a signal of
+ * choice to a process of the same user.
  * mmap, mprotect (malloc, where brk(2) fails): nothing that could be executed.
  */
-enum { AT_MEMORY = 10, AT_ALLOW = 14, AT_KILL = 15 };
+enum { AT_FCNTL = 10, AT_MEMORY = 15, AT_ALLOW = 19, AT_KILL = 20 };
 static const struct sock_filter tail[] = {
-	[0] = IS(__NR_socket, 0, AT_MEMORY - 1),
+	[0] = IS(__NR_socket, 0, AT_FCNTL - 1),
 	[1] = LOAD_ARG(2),
 	[2] = IS(0, 0, AT_KILL - 3),
 	[3] = LOAD_ARG(0),
@@ -88,10 +90,15 @@ static const struct sock_filter tail[] = {
 	[7] = BPF_STMT(BPF_ALU | BPF_AND | BPF_K, SOCK_TYPES),
 	[8] = IS(SOCK_STREAM, AT_ALLOW - 9, 0),
 	[9] = IS(SOCK_DGRAM, AT_ALLOW - 10, AT_KILL - 10),
+	[AT_FCNTL] = IS(__NR_fcntl, 0, AT_MEMORY - 11),
+	[11] = LOAD_ARG(1),
+	[12] = IS(F_GETFL, AT_ALLOW - 13, 0),
+	[13] = IS(F_SETFL, AT_ALLOW - 14, 0),
+	[14] = IS(F_GET_SEALS, AT_ALLOW - 15, AT_KILL - 15),
 	[AT_MEMORY] = IS(__NR_mmap, 1, 0),
-	[11] = IS(__NR_mprotect, 0, AT_KILL - 12),
-	[12] = LOAD_ARG(2),
-	[13] = BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, AT_KILL - 14, AT_ALLOW - 14),
+	[16] = IS(__NR_mprotect, 0, AT_KILL - 17),
+	[17] = LOAD_ARG(2),
+	[18] = BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, AT_KILL - 19, AT_ALLOW - 19),
 	[AT_ALLOW] = RETURN(SECCOMP_RET_ALLOW),
 	[AT_KILL] = RETURN(SECCOMP_RET_KILL_PROCESS),
 };

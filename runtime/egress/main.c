@@ -169,7 +169,8 @@ static const char *take_inlet(struct supervisor *s, struct packet *p)
 
 		fds[i] = is_there ? p->fds[n++] : -1;
 	}
-	if (s->serves || n != p->fd_count || !is_whole(p->head.bits))
+	if (s->serves || p->fd_count != (unsigned)__builtin_popcount(p->head.bits) ||
+	    !is_whole(p->head.bits))
 		return "the inlet is not complete";
 	if (serve_inlet(s, p->head.bits, fds) < 0)
 		return "cannot serve the box's sockets";

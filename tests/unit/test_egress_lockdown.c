@@ -82,6 +82,18 @@ static int map_data(void) { return some_memory(PROT_READ) == MAP_FAILED ? errno 
 static int turn_to_code(void) { TRY(mprotect(some_memory(PROT_READ), PAGE, PROT_EXEC)); }
 static int turn_to_data(void) { TRY(mprotect(some_memory(PROT_NONE), PAGE, PROT_READ | PROT_WRITE)); }
 
+static int some_socket(void)
+{
+	return socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+}
+
+static int own_signals(void) { TRY(fcntl(some_socket(), F_SETOWN, getpid())); }
+static int choose_signal(void) { TRY(fcntl(some_socket(), F_SETSIG, SIGKILL)); }
+static int not_block(void) { TRY(fcntl(some_socket(), F_SETFL, O_NONBLOCK)); }
+static int copy_descriptor(void) { TRY(fcntl(some_socket(), F_DUPFD, 0)); }
+/* A socket has no seals: EINVAL of the kernel. */
+static int look_at_seals(void) { TRY(fcntl(some_socket(), F_GET_SEALS)); }
+
 static int watch(void)
 {
 	int fd = epoll_create1(EPOLL_CLOEXEC);
@@ -113,6 +125,11 @@ static const struct act {
 	{ "bind a socket", name_socket, 0, KILLED },
 	{ "map code", map_code, 0, KILLED },
 	{ "turn memory to code", turn_to_code, 0, KILLED },
+	{ "own the signals of a socket", own_signals, 0, KILLED },
+	{ "choose the signal of a socket", choose_signal, 0, KILLED },
+	{ "copy a descriptor", copy_descriptor, 0, KILLED },
+	{ "make a socket not block", not_block, 0, 0 },
+	{ "look at seals", look_at_seals, EINVAL, EINVAL },
 	{ "a TCP socket", tcp4, 0, 0 },
 	{ "a TCP socket of IPv6", tcp6, 0, 0 },
 	{ "a UDP socket", udp4, 0, 0 },
