@@ -140,6 +140,24 @@ static inline void meet(int *box, int *host, int listener, uint16_t port)
 	*host = take_call(listener);
 }
 
+/* One that waits fills the backlog: the next SYN is dropped, and comes again after a second. */
+static inline int fill(int listener)
+{
+	int fd = socket_in(host_ns);
+
+	if (listen(listener, 0) < 0)
+		_exit(145);
+	begin_call(fd, QUAD4, PORT);
+	if (result_of(fd) != 0)
+		_exit(148);
+	return fd;
+}
+
+static inline bool is_on_the_way(void)
+{
+	return e.conns && e.conns->side[1].in.fd >= 0;
+}
+
 /* All until the end: bytes; -errno when the end is none. */
 static inline long drain(int fd, long *got)
 {
