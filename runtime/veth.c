@@ -9,24 +9,15 @@
 #include "runtime/veth.h"
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "policy/egress.h"
 #include "runtime/decimal.h"
 
 #include <fcntl.h>
-#include <linux/memfd.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-
-#ifndef F_ADD_SEALS
-#define F_ADD_SEALS 1033
-#define F_SEAL_SEAL 1
-#define F_SEAL_SHRINK 2
-#define F_SEAL_GROW 4
-#define F_SEAL_WRITE 8
-#endif
 
 enum { END_MS = 5000 };
 
@@ -94,23 +85,14 @@ static int open_netns(pid_t child)
 
 static int rules_fd(const struct policy *p, struct nsbox_error *err)
 {
-	owned_fd int fd = memfd_create("nsbox-rules", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	struct egress_rules *rules = NULL;
-	bool is_written;
-	int r;
+	int fd, r = egress_compile(&rules, p, err);
 
-	if (fd < 0)
-		return err_sys(err, "make a file for the rules of the network");
-	r = egress_compile(&rules, p, err);
 	if (r < 0)
 		return r;
-	is_written = write(fd, rules, rules->size) == (ssize_t)rules->size &&
-		     fcntl(fd, F_ADD_SEALS,
-			   F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) == 0;
+	fd = fd_sealed("nsbox-rules", rules, rules->size);
 	free(rules);
-	if (!is_written)
-		return err_sys(err, "write the rules of the network");
-	return take_fd(fd);
+	return fd < 0 ? err_sys(err, "make a sealed file of the network's rules") : fd;
 }
 
 static int ask(const struct veth_link *l, pid_t child, const int fds[2], struct nsbox_error *err)

@@ -238,7 +238,8 @@ static void take_syn(struct gate *g, const struct syn *s)
 		let_in(p);
 }
 
-static size_t read_batch(struct gate *g, size_t count)
+/* false: the socket has no more. */
+static bool read_batch(struct gate *g, size_t *count)
 {
 	static uint8_t data[BATCH][SNAP];
 	struct iovec iov[BATCH];
@@ -252,21 +253,19 @@ static size_t read_batch(struct gate *g, size_t count)
 	}
 	n = recvmmsg(g->packets.fd, msgs, BATCH, MSG_DONTWAIT, NULL);
 	for (int i = 0; i < n; i++)
-		if (packet_read_syn(&g->queue[count], data[i], msgs[i].msg_len))
-			count++;
-	return n == BATCH ? count : count | ((size_t)1 << 31);
+		if (packet_read_syn(&g->queue[*count], data[i], msgs[i].msg_len))
+			(*count)++;
+	return n == BATCH;
 }
 
 static void packets_ready(struct source *s, uint32_t events)
 {
 	struct gate *g = PART_OF(s, struct gate, packets);
-	const size_t last = (size_t)1 << 31;
 	size_t count = 0;
 
 	(void)events;
-	while (!(count & last) && count + BATCH <= QUEUE)
-		count = read_batch(g, count);
-	count &= ~last;
+	while (count + BATCH <= QUEUE && read_batch(g, &count))
+		;
 	for (size_t i = 0; i < count; i++)
 		take_syn(g, &g->queue[i]);
 }

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -74,9 +75,12 @@ static int serve(char **arg)
 	pid_t other;
 
 	signal(SIGCHLD, SIG_IGN);
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a measurement that is killed leaves no server */
 	other = fork();
-	if (other == 0)
+	if (other == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* fork(2) clears it */
 		serve_bulk(bulk);
+	}
 	puts("ready");
 	fflush(stdout);
 	for (;;) {
