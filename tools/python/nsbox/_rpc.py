@@ -313,9 +313,13 @@ class Connection:
         self._closing = True
         if self.child is None or os.getpid() != self._owner:
             return
-        self.child.hang_up()
+        await self.child.ended()
         if self._reader_task is None:
-            self.child.end()
             self.child.close()
-        elif self._reader_task is not asyncio.current_task():
+            return
+        # Its end of the socket closed with it; should a process of its own hold a copy, the
+        # reader is told in another way.
+        _, late = await asyncio.wait([self._reader_task], timeout=_END_SECONDS)
+        if late:
+            self._reader_task.cancel()
             await asyncio.wait([self._reader_task])

@@ -58,6 +58,12 @@ def _source(source: Any, language: str) -> dict[str, Any]:
         return {"language": language, "code": data_field(source, "source")}
     if not isinstance(source, str):
         raise UsageError(f"source wants text, not {type(source).__name__}")
+    try:
+        source.encode("utf-8")
+    except UnicodeEncodeError:
+        # Lone surrogates: as the bytes that they would be, which the interpreter then refuses.
+        return {"language": language,
+                "code": data_field(source.encode("utf-8", "surrogatepass"), "source")}
     return {"language": language, "code": source}
 
 
