@@ -35,7 +35,7 @@ static void request_free(struct request *q)
 	free(q->artifacts);
 }
 
-static enum nsbox_tier tier_of(const char *name)
+enum nsbox_tier tier_of(const char *name)
 {
 	static const struct { const char *name; enum nsbox_tier tier; } tiers[] = {
 		{ "static", NSBOX_TIER_STATIC },
