@@ -168,6 +168,7 @@ class UnsafeEnvironment(ExecutionEnvironment):
         self._extra_env: dict[str, str] = {}
         self._copies: folders.PrivateFolder | None = None
         self._binds: list[str] = []
+        self._copied = 0
         self._last: folders.PrivateFolder | None = None
         if policy is not None:
             policies.check_packages(policy.packages)
@@ -269,18 +270,24 @@ class UnsafeEnvironment(ExecutionEnvironment):
 
     # --- files in and out ---------------------------------------------------------
     def copy_in(self, host_path: Path, container_path: str) -> None:
-        """A copy of the regular file @host_path, which later runs read at @container_path
-        (relative: in the working directory). They cannot change it."""
+        """A copy of the regular file @host_path for later runs, at @container_path (relative: in
+        the working directory, which is written to if there is one; elsewhere the copy cannot be
+        changed by them)."""
         if not self._boxed:
             super().copy_in(host_path, container_path)
-        if self._copies is None:
-            self._copies = folders.PrivateFolder()
         if not stat.S_ISREG(os.stat(host_path).st_mode):
             raise ValueError(f"{host_path} is no regular file")
-        place = PurePosixPath(self.working_directory or WORK_FOLDER) / container_path
+        base = PurePosixPath(self.working_directory or WORK_FOLDER)
+        place = base / container_path
         if ".." in place.parts or ":" in str(place):
             raise ValueError(f"{container_path!r} cannot be a place in the box: it has '..' or ':'")
-        copy = self._copies.path / str(len(self._binds))
+        if self.working_directory and base in place.parents:
+            folders.copy_to(self.working_directory, str(place.relative_to(base)), host_path)
+            return
+        if self._copies is None:
+            self._copies = folders.PrivateFolder()
+        copy = self._copies.path / str(self._copied)
+        self._copied += 1
         shutil.copyfile(host_path, copy)
         copy.chmod(0o644)   # the box's user is another one where the caller is root
         self._binds = [b for b in self._binds if not b.endswith(f":{place}")]

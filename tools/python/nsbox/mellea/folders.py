@@ -93,8 +93,8 @@ def artifact_of(path: Path, size: int | None) -> Artifact:
     return Artifact(path=path, size_bytes=size, content_type=mimetypes.guess_type(str(path))[0])
 
 
-def copy_from(root: str, name: str, to: Path) -> None:
-    """Copy the regular file @name below @root, no component of which may be a link."""
+def _open_below(root: str, name: str, flags: int) -> int:
+    """The descriptor of @name below @root, no component of which may be a link."""
     parts = Path(name).parts
     if not parts or Path(name).is_absolute() or ".." in parts:
         raise ValueError(f"{name!r} is not a path below the work folder")
@@ -105,13 +105,31 @@ def copy_from(root: str, name: str, to: Path) -> None:
                             dir_fd=fd)
             os.close(fd)
             fd = inner
-        # O_NONBLOCK: a pipe must not make this wait for a writer.
-        source = os.open(parts[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC,
-                         dir_fd=fd)
+        # O_NONBLOCK: a pipe must not make this wait for its other end.
+        return os.open(parts[-1], flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644,
+                       dir_fd=fd)
     finally:
         os.close(fd)
-    with os.fdopen(source, "rb") as data:
-        if not stat.S_ISREG(os.fstat(source).st_mode):
-            raise ValueError(f"{name!r} is no regular file")
-        with open(to, "wb") as out:
-            shutil.copyfileobj(data, out)
+
+
+def _regular(fd: int, name: str) -> None:
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise ValueError(f"{name!r} is no regular file")
+
+
+def copy_from(root: str, name: str, to: Path) -> None:
+    """Copy the regular file @name below @root to the host's @to."""
+    source = _open_below(root, name, os.O_RDONLY)
+    _regular(source, name)
+    with os.fdopen(source, "rb") as data, open(to, "wb") as out:
+        shutil.copyfileobj(data, out)
+
+
+def copy_to(root: str, name: str, source: Path) -> None:
+    """Copy the host's @source to @name below @root, new or in place of a regular file."""
+    target = _open_below(root, name, os.O_WRONLY | os.O_CREAT)
+    _regular(target, name)
+    with open(source, "rb") as data, os.fdopen(target, "wb") as out:
+        out.truncate(0)
+        shutil.copyfileobj(data, out)
