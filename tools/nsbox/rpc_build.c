@@ -99,9 +99,10 @@ static int pair_of(struct rpc_build *b, struct jtext key, struct jtext value, co
 	int r = text_of(b, key, "env", &name, err);
 
 	if (r == 0 && (!*name || strchr(name, '=')))
-		return cli_fail(err, NSBOX_E_USAGE, "'%s' cannot be a variable's name", name);
+		return cli_fail(err, NSBOX_E_USAGE,
+				"a name in 'env' is empty or has a '=' in it");
 	if (r == 0)
-		r = text_of(b, value, name, &text, err);
+		r = text_of(b, value, "env", &text, err);
 	if (r < 0)
 		return r;
 	if (asprintf(&pair, "%s=%s", name, text) < 0)
@@ -345,17 +346,14 @@ const char *const *rpc_languages(void)
 
 static int take_tier(struct rpc_build *b, const struct rpc_request *q, struct nsbox_error *err)
 {
-	const char *name = NULL;
-	struct nearest n;
-	int r;
+	char name[64];
+	struct nearest n = NEAREST_INIT(name);
 
 	b->tier = q->op == OP_CHECK ? NSBOX_TIER_STATIC : NSBOX_TIER_LOCAL;
 	if (!q->v[K_TIER].p)
 		return 0;
-	r = text_of(b, q->v[K_TIER], "tier", &name, err);
-	if (r < 0)
-		return r;
-	n = (struct nearest)NEAREST_INIT(name);
+	if (!jtext_word(q->v[K_TIER], name, sizeof(name)))
+		return cli_fail(err, NSBOX_E_USAGE, "'tier' is no name of a tier");
 	for (const char *const *t = rpc_tiers(); t && *t; t++) {
 		if (strcmp(*t, name) == 0) {
 			b->tier = tier_of(name);
