@@ -110,11 +110,13 @@ static int absolute(char out[PATH_MAX], const char *path, mode_t type, struct ns
 	return 0;
 }
 
-static int code_argv(struct assembly *a, const struct nsbox_run *run, const struct interps *in,
-		     const struct source *src, struct lang_command *cmd, struct nsbox_error *err)
+static int code_argv(struct assembly *a, const struct nsbox_run *run,
+		     const struct assemble_how *how, const struct source *src,
+		     struct lang_command *cmd, struct nsbox_error *err)
 {
 	const struct lang_request req = {
-		.interp = in->list[0],
+		.interp = how->interps->list[0],
+		.check = how->check,
 		.code = run->code,
 		.code_len = run->code && !run->code_len ? strlen(run->code) : run->code_len,
 		.file = src->file[0] ? src->file : NULL,
@@ -411,7 +413,7 @@ static int assemble_with(struct assembly *a, struct parts *w, struct nsbox_error
 	if (r >= 0)
 		r = absolute(w->src.project, run->project, S_IFDIR, err);
 	if (r >= 0)
-		r = run->language ? code_argv(a, run, w->how->interps, &w->src, &w->cmd, err)
+		r = run->language ? code_argv(a, run, w->how, &w->src, &w->cmd, err)
 				  : command_argv(a, run, err);
 	if (r >= 0)
 		r = build_plan(a, w, err);

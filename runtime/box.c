@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "runtime/hints.h"
+#include "runtime/tiers.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -34,15 +35,10 @@ static int open_init(struct nsbox_error *err)
 	return fd;
 }
 
-static int refuse_tier(enum nsbox_tier tier, struct nsbox_error *err)
+static int take_policy(struct nsbox_box *box, const struct policy *p, struct nsbox_error *err)
 {
-	static const char *const names[] = { "?", "static", "local", "docker", "local_unsafe",
-					     "docker_unsafe" };
-
-	if ((unsigned)tier >= ARRAY_SIZE(names) || !tier)
-		return err_set(err, NSBOX_E_USAGE, "%d is no tier", (int)tier);
-	err_hint(err, "use the tier local");
-	return err_set(err, NSBOX_E_UNSUPPORTED, "the tier %s is not built yet", names[tier]);
+	return box->tier == NSBOX_TIER_STATIC ? examine_policy(&box->policy, p, err)
+					      : policy_copy(&box->policy, p, err);
 }
 
 int nsbox_box_open(struct nsbox_box **out, enum nsbox_tier tier,
@@ -54,20 +50,21 @@ int nsbox_box_open(struct nsbox_box **out, enum nsbox_tier tier,
 	err_clear(err);
 	if (!out || !policy)
 		return err_set(err, NSBOX_E_USAGE, "nsbox_box_open: out or policy is NULL");
-	if (tier != NSBOX_TIER_LOCAL)
-		return refuse_tier(tier, err);
-	r = policy_check(&policy->p, err);
+	r = tier_check(tier, err);
+	if (r >= 0)
+		r = policy_check(&policy->p, err);
 	if (r < 0)
 		return r;
 	box = calloc(1, sizeof(*box));
 	if (!box)
 		return err_nomem(err);
+	box->tier = tier;
 	box->init_fd = box->listed.slot.fd = -1;
 	box->host.place.fd = -1;
 	egress_init(&box->egress);
 	veth_init(&box->veth);
 	pthread_mutex_init(&box->lock, NULL);
-	r = policy_copy(&box->policy, &policy->p, err);
+	r = take_policy(box, &policy->p, err);
 	if (r >= 0)
 		host_find(&box->host, &box->policy, err, &r);
 	if (r >= 0 && box->policy.fs.write.n)
@@ -102,7 +99,8 @@ void nsbox_box_close(struct nsbox_box *box)
 
 /* No header is that long: a size that was never set, not a tail worth reading. */
 enum { RUN_SIZE_MAX = 4096 };
-enum { RUN_FLAGS = NSBOX_RUN_TTY | NSBOX_RUN_RAW_ESCAPES | NSBOX_RUN_CHANNEL };
+enum { RUN_FLAGS = NSBOX_RUN_TTY | NSBOX_RUN_RAW_ESCAPES | NSBOX_RUN_CHANNEL |
+		   NSBOX_RUN_AST };
 
 static int check_env(const char *const *env, struct nsbox_error *err)
 {
@@ -179,7 +177,13 @@ int nsbox_box_start(struct nsbox_box *box, const struct nsbox_run *in, struct ns
 	if (box->watch)
 		return err_set(err, NSBOX_E_BUSY, "the box has a run in flight");
 	r = run_read(&run, in, err);
-	return r < 0 ? r : run_start(box, &run, err);
+	if (r >= 0)
+		r = examine_decide(&box->examine, box->tier, &box->policy, &run, err);
+	if (r < 0)
+		return r;
+	if (box->tier == NSBOX_TIER_STATIC)
+		examine_request(&run);
+	return run_start(box, &run, err);
 }
 
 int nsbox_box_fd(const struct nsbox_box *box)

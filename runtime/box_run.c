@@ -12,8 +12,10 @@
 #include "runtime/denials.h"
 #include "runtime/hints.h"
 #include "runtime/record.h"
+#include "runtime/report.h"
 #include "runtime/stage.h"
 #include "runtime/streams.h"
+#include "runtime/tiers.h"
 #include "runtime/verdict.h"
 
 #include <errno.h>
@@ -54,13 +56,14 @@ static void watch_free(struct watch *w)
 {
 	if (!w)
 		return;
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < PUMP_COUNT; i++)
 		if (w->pump_used[i])
 			pump_close(&w->pumps[i]);
 	live_close(&w->live);
 	(w->is_stuck ? cgroup_leave : cgroup_destroy)(&w->cgroup);
 	capture_free(&w->out);
 	capture_free(&w->err);
+	capture_free(&w->report);
 	if (w->epoll >= 0)
 		close(w->epoll);
 	if (w->timer >= 0)
@@ -120,6 +123,7 @@ void run_drop(struct nsbox_box *box)
 	box->artifacts_made = false;
 	free(box->artifacts_dir);
 	box->artifacts_dir = NULL;
+	free(take_ptr(box->language));
 	nsbox_result_free(box->failed_exec);
 	box->failed_exec = NULL;
 	box->over = false;
@@ -202,6 +206,7 @@ static int build_and_launch(struct nsbox_box *box, struct watch *w, const struct
 		const struct assemble_how how = {
 			.proc = box->proc, .interps = &box->interps, .inlet = box->inlet,
 			.no_listener = box->no_listener,
+			.check = box->examine.is_wanted ? &box->examine.check : NULL,
 			.pool = box->policy.net.publish.n ? EGRESS_POOL_SIZE : 0,
 		};
 		int r = assemble(&box->plan, &box->host, &box->policy, run, &how, err);
@@ -302,6 +307,12 @@ failed:
 	return err_errno(err, NSBOX_E_USAGE, errno, "open artifact folder %s", dir);
 }
 
+static int keep_language(struct nsbox_box *box, const char *language, struct nsbox_error *err)
+{
+	box->language = strdup(language);
+	return box->language ? 0 : err_nomem(err);
+}
+
 int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_error *err)
 {
 	struct streams s = STREAMS_INIT;
@@ -321,6 +332,10 @@ int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_e
 	box->veth.policy = &box->policy;
 	r = w->epoll < 0 || w->timer < 0 ? NSBOX_E_SYSTEM
 					 : streams_open(&s, w, run, &box->policy, err);
+	if (r >= 0 && box->examine.is_wanted)
+		r = streams_open_report(&s, w, REPORT_MAX, err);
+	if (r >= 0 && run->language)
+		r = keep_language(box, run->language, err);
 	if (r >= 0 && run->artifacts_dir)
 		r = prepare_artifacts(box, run->artifacts_dir, err);
 	if (r >= 0 && w->egress)
@@ -398,7 +413,7 @@ static int fill_common(struct nsbox_result *r, const struct nsbox_box *box,
 {
 	memcpy(r->enforced, box->plan.enforced, sizeof(r->enforced));
 	r->limits = box->plan.limits;
-	r->tier = strdup("local");
+	r->tier = strdup(tier_row(box->tier)->name);
 	r->working_directory = strdup(box->plan.view.workdir ? box->plan.view.workdir : "/");
 	r->setup_us = box->setup_us;
 	if (!r->tier || !r->working_directory || strlist_copy(&r->notes, &box->plan.view.notes) < 0 ||
@@ -446,6 +461,8 @@ static int result_of_run(struct nsbox_box *box, struct nsbox_result **out,
 		code = err_nomem(err);
 	if (code >= 0)
 		code = fill_streams(r, w, err);
+	if (code >= 0)
+		code = examine_fill(r, &box->examine, w, box->language, err);
 	if (code >= 0)
 		code = fill_artifacts(r, box, err);
 	if (code < 0) {

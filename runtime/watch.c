@@ -529,7 +529,7 @@ static bool drained(struct watch *w)
 
 	if (w->pump_used[0])
 		pump_close(&w->pumps[0]); /* nobody is left to read it */
-	for (int i = 1; i < 3; i++)
+	for (int i = 1; i < PUMP_COUNT; i++)
 		if (w->pump_used[i] && !pump_drain(&w->pumps[i]))
 			all = false;
 	return all;
@@ -584,7 +584,7 @@ int watch_begin(struct watch *w, uint64_t timeout_us, struct nsbox_error *err)
 		live_reap(&w->live, -1);
 		return code;
 	}
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < PUMP_COUNT; i++)
 		if (w->pump_used[i])
 			pump_start(&w->pumps[i]);
 	arm_timer(w);
