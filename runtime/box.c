@@ -7,6 +7,7 @@
 #include "base/fd.h"
 #include "runtime/hints.h"
 #include "runtime/tiers.h"
+#include "runtime/unsafe.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -37,8 +38,31 @@ static int open_init(struct nsbox_error *err)
 
 static int take_policy(struct nsbox_box *box, const struct policy *p, struct nsbox_error *err)
 {
-	return box->tier == NSBOX_TIER_STATIC ? examine_policy(&box->policy, p, err)
-					      : policy_copy(&box->policy, p, err);
+	switch (box->tier) {
+	case NSBOX_TIER_STATIC:
+		return examine_policy(&box->policy, p, err);
+	case NSBOX_TIER_LOCAL_UNSAFE:
+		return unsafe_policy(&box->policy, p, err);
+	default:
+		return policy_copy(&box->policy, p, err);
+	}
+}
+
+/* Of a plain process only the cgroup matters: what is in it is killed as a whole. */
+static int find_host(struct nsbox_box *box, struct nsbox_error *err)
+{
+	int r = 0;
+
+	if (box->tier == NSBOX_TIER_LOCAL_UNSAFE) {
+		box->host.id.caller_uid = geteuid();
+		box->host.id.caller_gid = getegid();
+		cgroup_find(&box->host.place, (enum cgroup_reach)box->policy.enforce.cgroup);
+		return 0;
+	}
+	host_find(&box->host, &box->policy, err, &r);
+	if (r >= 0 && box->policy.fs.write.n)
+		r = identity_for_writing(&box->host.id, err);
+	return r;
 }
 
 int nsbox_box_open(struct nsbox_box **out, enum nsbox_tier tier,
@@ -66,9 +90,7 @@ int nsbox_box_open(struct nsbox_box **out, enum nsbox_tier tier,
 	pthread_mutex_init(&box->lock, NULL);
 	r = take_policy(box, &policy->p, err);
 	if (r >= 0)
-		host_find(&box->host, &box->policy, err, &r);
-	if (r >= 0 && box->policy.fs.write.n)
-		r = identity_for_writing(&box->host.id, err);
+		r = find_host(box, err);
 	if (r >= 0)
 		r = box->init_fd = open_init(err);
 	if (r < 0) {
@@ -183,6 +205,8 @@ int nsbox_box_start(struct nsbox_box *box, const struct nsbox_run *in, struct ns
 		return r;
 	if (box->tier == NSBOX_TIER_STATIC)
 		examine_request(&run);
+	if (box->tier == NSBOX_TIER_LOCAL_UNSAFE && (run.flags & NSBOX_RUN_TTY))
+		return err_set(err, NSBOX_E_UNSUPPORTED, "the tier local_unsafe has no terminal");
 	return run_start(box, &run, err);
 }
 

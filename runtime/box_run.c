@@ -131,6 +131,13 @@ void run_drop(struct nsbox_box *box)
 
 /* --------------------------------------------------------------------- start -- */
 
+#define UNSAFE_NOTE "the tier local_unsafe isolates nothing: of the policy only time and output are in force"
+
+static bool is_plain(const struct nsbox_box *box)
+{
+	return box->tier == NSBOX_TIER_LOCAL_UNSAFE;
+}
+
 static int launch_once(struct nsbox_box *box, struct watch *w, const struct streams *s,
 		       int *failed_op, struct nsbox_error *err)
 {
@@ -142,7 +149,7 @@ static int launch_once(struct nsbox_box *box, struct watch *w, const struct stre
 		.in = s->child[0], .out = s->child[1], .err = s->child[2],
 		.own_pipes = (s->child_owned[0] ? 1U : 0) | (s->child_owned[1] ? 2U : 0) |
 			     (s->child_owned[2] ? 4U : 0),
-		.tty = a->tty, .channel = s->child_channel, .deadline_ms = w->setup_ms,
+		.tty = a->tty, .is_plain = is_plain(box), .channel = s->child_channel, .deadline_ms = w->setup_ms,
 		.network = w->egress ? egress_hand_over : NULL, .network_arg = w->egress,
 		.connect = veth_is_wanted(&box->policy) ? veth_connect : NULL,
 		.connect_arg = &box->veth,
@@ -205,7 +212,7 @@ static int build_and_launch(struct nsbox_box *box, struct watch *w, const struct
 		int failed_op = -1;
 		const struct assemble_how how = {
 			.proc = box->proc, .interps = &box->interps, .inlet = box->inlet,
-			.no_listener = box->no_listener,
+			.no_listener = box->no_listener, .is_plain = is_plain(box),
 			.check = box->examine.is_wanted ? &box->examine.check : NULL,
 			.pool = box->policy.net.publish.n ? EGRESS_POOL_SIZE : 0,
 		};
@@ -274,6 +281,8 @@ static int start_watching(struct nsbox_box *box, struct watch *w, const struct n
 
 	if (run->flags & NSBOX_RUN_TTY)
 		r = streams_open_pty(w, run, err);
+	if (is_plain(box) && run->artifacts_dir)
+		w->live.work_fd = open(box->plan.view.workdir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (r >= 0 && w->egress && egress_settle(w->egress, w->epoll) < 0)
 		r = err_sys(err, "watch nsbox-egress");
 	if (r < 0) {
@@ -416,6 +425,8 @@ static int fill_common(struct nsbox_result *r, const struct nsbox_box *box,
 	r->tier = strdup(tier_row(box->tier)->name);
 	r->working_directory = strdup(box->plan.view.workdir ? box->plan.view.workdir : "/");
 	r->setup_us = box->setup_us;
+	if (is_plain(box) && strlist_add(&r->notes, UNSAFE_NOTE) < 0)
+		return err_nomem(err);
 	if (!r->tier || !r->working_directory || strlist_copy(&r->notes, &box->plan.view.notes) < 0 ||
 	    note_left_out(r, box) < 0 || egress_warnings(&box->policy, &r->notes) < 0)
 		return err_nomem(err);

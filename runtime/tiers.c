@@ -10,7 +10,7 @@ static const struct nsbox_tier_info rows[] = {
 	{ "local", "namespaces, cgroup, seccomp, Landlock: every field of the policy holds, or the run is refused",
 	  NSBOX_TIER_LOCAL, 1, 1, 1 },
 	{ "local_unsafe", "a plain process of yours: no isolation, only a timeout and bounded output",
-	  NSBOX_TIER_LOCAL_UNSAFE, 0, 1, 0 },
+	  NSBOX_TIER_LOCAL_UNSAFE, 1, 1, 0 },
 	{ "docker", "the same policy, enforced by a container engine", NSBOX_TIER_DOCKER, 0, 1, 1 },
 	{ "docker_unsafe", "a container of an engine, without a policy", NSBOX_TIER_DOCKER_UNSAFE,
 	  0, 1, 0 },

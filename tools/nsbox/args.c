@@ -25,7 +25,8 @@ const struct args_row args_rows[] = {
 	{ "--language", 0, "LANG", FOR_CODE | FOR_STATIC, GROUP_RUN, ARG_TEXT, FIELD(language), languages,
 	  "python, javascript or bash; else the extension of FILE decides, else python" },
 	{ "--tier", 0, "TIER", FOR_BOX, GROUP_RUN, ARG_TEXT, FIELD(tier), tiers,
-	  "how strongly to isolate: local (the default); static only checks the source" },
+	  "how strongly to isolate: local (the default); static only checks the source; "
+	  "local_unsafe isolates nothing" },
 	{ "--interpreter", 0, "PATH", FOR_BOX | FOR_STATIC, GROUP_RUN, ARG_TEXT, FIELD(interpreter), NULL,
 	  "this python3 or node instead of the one on PATH (also NSBOX_PYTHON, NSBOX_NODE)" },
 	{ "--project", 0, "DIR", FOR_BOX | FOR_STATIC, GROUP_RUN, ARG_TEXT, FIELD(project), NULL,
