@@ -64,6 +64,11 @@ int code_language(const struct code_language **out, const char *name, const char
 	return 0;
 }
 
+const char *code_language_name(size_t i)
+{
+	return i < CLI_COUNT(languages) ? languages[i].name : NULL;
+}
+
 /* Where the source comes from; owned until the run is over. */
 struct source {
 	char *text, *file, *interpreter;
@@ -83,7 +88,9 @@ static int take_source(struct source *s, const struct args *a, struct nsbox_run 
 		return 0;
 	}
 	if (!name || !*name) {
-		cli_hint(err, "say what to run: nsbox code (-c CODE | FILE | -) [ARG...]");
+		cli_hint(err, "%s", a->verb == FOR_STATIC
+				    ? "say what to check: nsbox check (-c CODE | FILE | -)"
+				    : "say what to run: nsbox code (-c CODE | FILE | -) [ARG...]");
 		return cli_fail(err, NSBOX_E_USAGE, "no code given");
 	}
 	run->argv++;
@@ -133,6 +140,12 @@ static int prepare(struct source *s, const struct args *a, struct nsbox_run *run
 		r = code_interpreter(&s->interpreter, *l, err);
 	run->interpreter = s->interpreter;
 	return r;
+}
+
+int verb_check(struct args *a)
+{
+	a->tier = "static";
+	return verb_code(a);
 }
 
 int verb_code(struct args *a)
