@@ -81,6 +81,8 @@ const struct args_row args_rows[] = {
 	  "say instead whether a box could reach this, by which rule; 122 when not" },
 	{ "--result", 0, NULL, FOR_SCHEMA, GROUP_OUTPUT, ARG_TRUE, FIELD(result), NULL,
 	  "the schema of the result record instead of that of policy files" },
+	{ "--schema", 0, NULL, FOR_RPC, GROUP_OUTPUT, ARG_TRUE, FIELD(schema), NULL,
+	  "print the JSON schema of requests, answers and events, and end" },
 	{ "--completion", 0, "SHELL", FOR_HELP, GROUP_OUTPUT, ARG_TEXT, FIELD(completion), shells,
 	  "print a completion script for this shell" },
 	{ "--help", 'h', NULL, FOR_EVERY, GROUP_OTHER, ARG_TRUE, FIELD(help), NULL,
@@ -178,6 +180,7 @@ const char *args_verb_name(unsigned verb)
 		{ FOR_DOCTOR, "doctor" },	{ FOR_HELP, "help" },
 		{ FOR_VERSION, "version" },	{ FOR_TOP, "top" },
 		{ FOR_SWEEP, "sweep" },		{ FOR_STATIC, "check" },
+		{ FOR_RPC, "rpc" },
 	};
 
 	for (size_t i = 0; i < CLI_COUNT(names); i++) {

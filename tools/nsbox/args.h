@@ -28,6 +28,7 @@ enum {
 	FOR_VERSION = 1 << 8,
 	FOR_TOP = 1 << 9,
 	FOR_SWEEP = 1 << 10,
+	FOR_RPC = 1 << 11,
 	FOR_STATIC = 1 << 12,	/* check: nothing of the source runs */
 	FOR_BOX = FOR_RUN | FOR_CODE | FOR_EXPLAIN,	/* makes a run request */
 	FOR_POLICY = FOR_BOX | FOR_SHOW | FOR_CHECK | FOR_STATIC, /* takes the key table */
@@ -79,7 +80,7 @@ struct args {
 	int status_fd;		/* -1: none */
 	bool keep_stdin, tty, json, dry_run, explain, ast, no_imports;
 	bool quiet, verbose, help, version, result;
-	bool raw_escapes, once;
+	bool raw_escapes, once, schema;
 };
 #define ARGS_INIT { .status_fd = -1 }
 

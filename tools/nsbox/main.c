@@ -43,6 +43,9 @@ const struct verb verbs[] = {
 	{ "sweep", "[--json] [FOLDER...]",
 	  "Remove what killed launchers left; placeholders only in the FOLDERs given.", FOR_SWEEP,
 	  verb_sweep },
+	{ "rpc", "[--schema]",
+	  "Serve many runs in one process: frames of JSON on standard input and output.", FOR_RPC,
+	  verb_rpc },
 	{ "version", "[--json]", "Print the version.", FOR_VERSION, verb_version },
 	{ "help", "[VERB | keys | profiles]", "Explain a verb, every policy key, the profiles.",
 	  FOR_HELP, verb_help },
@@ -54,7 +57,6 @@ const struct verb verbs[] = {
 	LATER("agent", "agent bindings come later; use a project's .nsbox.json"),
 	LATER("selftest", "until then 'make check-escape' in the source tree attacks the box"),
 	LATER("mcp", "until then call 'nsbox code --json'"),
-	LATER("rpc", "until then call 'nsbox run --json' or link libnsbox"),
 	LATER("serve", "until then call 'nsbox run --json' or link libnsbox"),
 };
 const size_t verb_count = CLI_COUNT(verbs);

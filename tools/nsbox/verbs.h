@@ -22,6 +22,7 @@ int policy_reach(struct args *a);	/* policy explain --to */
 int verb_doctor(struct args *a);
 int verb_sweep(struct args *a);
 int verb_help(struct args *a);
+int verb_rpc(struct args *a);
 int verb_top(struct args *a);
 int verb_version(struct args *a);
 
