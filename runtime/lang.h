@@ -12,6 +12,7 @@
 #include "base/strlist.h"
 #include "rootfs/interp.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Where nsbox puts its own files in a box; read-only, made by FILE operations. */
@@ -28,6 +29,7 @@ struct lang_request {
 	const char *code;	/* source text; NULL: file is given */
 	size_t code_len;
 	const char *file;	/* absolute path of the script in the box, or NULL */
+	bool is_kernel;		/* neither: it runs cells (runtime/repl.h) */
 	const char *project;	/* absolute folder in the box, or NULL */
 	const char *const *args; /* NULL-terminated, may be NULL */
 };
