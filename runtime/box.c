@@ -102,6 +102,7 @@ void nsbox_box_close(struct nsbox_box *box)
 
 /* No header is that long: a size that was never set, not a tail worth reading. */
 enum { RUN_SIZE_MAX = 4096 };
+enum { RUN_FLAGS = NSBOX_RUN_TTY | NSBOX_RUN_RAW_ESCAPES | NSBOX_RUN_CHANNEL };
 
 static int check_env(const char *const *env, struct nsbox_error *err)
 {
@@ -161,7 +162,7 @@ int run_read(struct nsbox_run *out, const struct nsbox_run *in, struct nsbox_err
 		}
 	memset(out, 0, sizeof(*out));
 	memcpy(out, in, size < sizeof(*out) ? size : sizeof(*out));
-	if (out->flags & ~(uint32_t)(NSBOX_RUN_TTY | NSBOX_RUN_RAW_ESCAPES))
+	if (out->flags & ~(uint32_t)RUN_FLAGS)
 		return err_set(err, NSBOX_E_USAGE, "unknown flags %#x in struct nsbox_run",
 			       out->flags);
 	return check_run(out, err);
@@ -184,6 +185,11 @@ int nsbox_box_start(struct nsbox_box *box, const struct nsbox_run *in, struct ns
 int nsbox_box_fd(const struct nsbox_box *box)
 {
 	return box && box->watch ? box->failed_exec ? box->watch->timer : box->watch->epoll : -1;
+}
+
+int nsbox_box_channel(const struct nsbox_box *box)
+{
+	return box && box->watch ? box->watch->channel : -1;
 }
 
 int nsbox_box_wait(struct nsbox_box *box, int timeout_ms, struct nsbox_error *err)

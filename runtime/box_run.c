@@ -40,7 +40,7 @@ static struct watch *watch_new(struct nsbox_box *box, struct nsbox_error *err)
 	w->policy = &box->policy;
 	w->plan = &box->plan;
 	w->egress = egress_is_needed(&box->policy) ? &box->egress : NULL;
-	w->cgroup.fd = -1;
+	w->cgroup.fd = w->channel = -1;
 	w->live = (struct live)LIVE_INIT;
 	pthread_mutex_init(&w->lock, NULL);
 	w->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -65,6 +65,8 @@ static void watch_free(struct watch *w)
 		close(w->epoll);
 	if (w->timer >= 0)
 		close(w->timer);
+	if (w->channel >= 0)
+		close(w->channel);
 	pthread_mutex_destroy(&w->lock);
 	free(w);
 }
@@ -136,7 +138,7 @@ static int launch_once(struct nsbox_box *box, struct watch *w, const struct stre
 		.in = s->child[0], .out = s->child[1], .err = s->child[2],
 		.own_pipes = (s->child_owned[0] ? 1U : 0) | (s->child_owned[1] ? 2U : 0) |
 			     (s->child_owned[2] ? 4U : 0),
-		.tty = a->tty, .deadline_ms = w->setup_ms,
+		.tty = a->tty, .channel = s->child_channel, .deadline_ms = w->setup_ms,
 		.network = w->egress ? egress_hand_over : NULL, .network_arg = w->egress,
 		.connect = veth_is_wanted(&box->policy) ? veth_connect : NULL,
 		.connect_arg = &box->veth,
@@ -302,7 +304,7 @@ failed:
 
 int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_error *err)
 {
-	struct streams s = { .child = { -1, -1, -1 } };
+	struct streams s = STREAMS_INIT;
 	uint64_t from = now_us();
 	struct watch *w;
 	int r;

@@ -194,7 +194,8 @@ static int send_start(int sock, const struct launch_request *r, struct nsbox_err
 {
 	struct wire_start start = {
 		.head = { .magic = WIRE_MAGIC, .type = WIRE_START, .stage = STAGE_init, .op = -1 },
-		.flags = r->tty ? WIRE_START_TTY : 0,
+		.flags = (r->tty ? (uint32_t)WIRE_START_TTY : 0) |
+			 (r->channel >= 0 ? (uint32_t)WIRE_START_CHANNEL : 0),
 		.filter_len = r->payload_filter ? (uint32_t)r->payload_filter->count : 0,
 	};
 	struct iovec iov[2] = { { &start, sizeof(start) } };
@@ -507,7 +508,8 @@ int launch(struct live *out, const struct launch_request *r, int *failed_op,
 	struct attempt t = {
 		.r = r, .failed_op = -1,
 		.args = { .plan = r->plan, .in = r->in, .out = r->out, .err = r->err,
-			  .init_fd = r->init_fd, .argv = r->argv, .env = r->env,
+			  .init_fd = r->init_fd, .channel = r->channel,
+			  .argv = r->argv, .env = r->env,
 			  .stage = STAGE_clone, .root_fd = -1 },
 		.live = LIVE_INIT,
 	};

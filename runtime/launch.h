@@ -21,6 +21,7 @@ struct launch_request {
 	const struct bpf *payload_filter; /* stacked for the payload alone; may be NULL */
 	int init_fd;			/* sealed memfd */
 	int in, out, err;		/* the child's ends; -1: /dev/null */
+	int channel;			/* the payload's end of its channel; -1: none */
 	unsigned own_pipes;		/* 1 << 0..2: that end is a pipe of ours */
 	bool tty;
 	int deadline_ms;		/* for the set-up alone */

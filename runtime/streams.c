@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -99,6 +100,20 @@ static int guard_terminal(struct pump *p, bool used, const struct nsbox_run *run
 	return pump_filter(p, (run->flags & NSBOX_RUN_TTY) != 0, err);
 }
 
+/* The child's end blocks, as its streams do. */
+static int open_channel(struct streams *s, struct watch *w, struct nsbox_error *err)
+{
+	int ends[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+		return err_sys(err, "make the channel's socket pair");
+	w->channel = ends[0];
+	s->child_channel = ends[1];
+	if (fcntl(ends[0], F_SETFL, O_NONBLOCK) < 0)
+		return err_sys(err, "set up the channel");
+	return 0;
+}
+
 int streams_open(struct streams *s, struct watch *w, const struct nsbox_run *run,
 		 const struct policy *p, struct nsbox_error *err)
 {
@@ -106,11 +121,13 @@ int streams_open(struct streams *s, struct watch *w, const struct nsbox_run *run
 	const int fds[] = { run->in_fd, run->out_fd, run->err_fd };
 	int r = 0;
 
-	*s = (struct streams){ .child = { -1, -1, -1 } };
+	*s = STREAMS_INIT;
 	capture_init(&w->out, p->limits.stdout_bytes);
 	capture_init(&w->err, p->limits.stderr_bytes);
 	for (int i = 0; i < 3 && r >= 0; i++)
 		r = check_fd(i, modes[i], fds[i], err);
+	if (r >= 0 && (run->flags & NSBOX_RUN_CHANNEL))
+		r = open_channel(s, w, err);
 	if (r < 0 || (run->flags & NSBOX_RUN_TTY))
 		return r; /* the child makes the pty; see streams_open_pty() */
 	for (int i = 0; i < 3 && r >= 0; i++)
@@ -134,6 +151,9 @@ void streams_close_child(struct streams *s)
 		s->child_owned[i] = false;
 		s->child[i] = -1;
 	}
+	if (s->child_channel >= 0)
+		close(s->child_channel);
+	s->child_channel = -1;
 }
 
 int streams_open_pty(struct watch *w, const struct nsbox_run *run, struct nsbox_error *err)

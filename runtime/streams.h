@@ -9,7 +9,10 @@
 struct streams {
 	int child[3];		/* -1: /dev/null of the box */
 	bool child_owned[3];	/* close after the launch */
+	int child_channel;	/* the same of the run's channel; -1: none */
 };
+
+#define STREAMS_INIT (struct streams){ .child = { -1, -1, -1 }, .child_channel = -1 }
 
 int streams_open(struct streams *s, struct watch *w, const struct nsbox_run *run,
 		 const struct policy *p, struct nsbox_error *err);

@@ -42,6 +42,7 @@ struct wire_msg {
 
 enum wire_start_flag {
 	WIRE_START_TTY = 1,	/* fd 0 becomes the controlling terminal */
+	WIRE_START_CHANNEL = 2,	/* fd 5 is the payload's channel: it gets it as 3 */
 };
 
 struct wire_start {
@@ -59,7 +60,9 @@ struct wire_exit {
 };
 
 /* Descriptors of the child from stage `limits` on, and of init. */
-enum { BOX_FD_SOCK = 3, BOX_FD_INIT = 4 };
+enum { BOX_FD_SOCK = 3, BOX_FD_INIT = 4, BOX_FD_CHANNEL = 5 };
+/* Where the payload finds its channel. */
+enum { PAYLOAD_FD_CHANNEL = 3 };
 /* Tags of WIRE_FD. */
 enum { WIRE_TAG_WORK = 1, WIRE_TAG_PTY = 2, WIRE_TAG_SEGMENTS = 3, WIRE_TAG_TREES = 4,
        WIRE_TAG_LISTENER = 5, WIRE_TAG_INLET = 6, WIRE_TAG_PORTS = 7, WIRE_TAG_POOL = 8 };

@@ -232,6 +232,9 @@ enum nsbox_run_flag {
 				   to in_fd and out_fd without a bound (or captured within
 				   it); err is not used. The caller puts its own terminal,
 				   if there is one, into raw mode */
+	NSBOX_RUN_CHANNEL = 4,	/* the payload has a stream socket as descriptor 3, whose other
+				   end is nsbox_box_channel(): what a driver in the box and
+				   its host say to each other, apart from its output */
 	NSBOX_RUN_RAW_ESCAPES = 2 /* a relay to a terminal passes every escape sequence;
 				   otherwise titles, clipboard access and the like are
 				   taken out, and without a pty also questions that the
@@ -294,6 +297,15 @@ NSBOX_API int nsbox_box_fd(const struct nsbox_box *box);
 NSBOX_API NSBOX_MUST_CHECK int
 nsbox_box_collect(struct nsbox_box *box, struct nsbox_result **out,
 		  struct nsbox_error *err);
+
+/*
+ * The host's end of the run's channel (NSBOX_RUN_CHANNEL): a connected AF_UNIX stream
+ * socket, non-blocking, close-on-exec, the box's own from start to collect; -1: none. What
+ * comes from it was written by unreviewed code. Read it without room for control data: the
+ * kernel then drops descriptors that are sent along. Never send one, nor write without
+ * MSG_NOSIGNAL.
+ */
+NSBOX_API int nsbox_box_channel(const struct nsbox_box *box);
 
 /* Wait at most timeout_ms (-1: for ever) and handle what came. 1: collect now; 0: the
  * run goes on, perhaps before the time is over. */

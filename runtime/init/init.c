@@ -9,7 +9,8 @@
  *
  * Must:    report EXIT only for the payload it started; treat EOF of the handshake
  *          as the launcher's death.
- * Mustn't: keep any descriptor open in the payload but 0, 1, 2; be readable by the
+ * Mustn't: keep any descriptor open in the payload but 0, 1, 2, and 3 where it has a
+ *          channel; be readable by the
  *          payload (not dumpable: /proc/1/mem and /proc/1/fd are closed to it).
  */
 #include "runtime/kernel.h"
@@ -169,6 +170,9 @@ static void payload_main(void *arg)
 
 	if (r >= 0 && (p->flags & WIRE_START_TTY))
 		r = sys(ioctl, 0, TIOCSCTTY, 0);
+	/* This side of vfork has a descriptor table of its own: init's 3 stays. */
+	if (r >= 0 && (p->flags & WIRE_START_CHANNEL))
+		r = sys(dup3, BOX_FD_CHANNEL, PAYLOAD_FD_CHANNEL, 0);
 	default_signals();
 	if (r >= 0)
 		r = load_filter(p);
@@ -213,6 +217,9 @@ static void read_start(struct payload *p)
 	    n != sizeof(*start) + start->filter_len * sizeof(struct sock_filter))
 		leave(125);
 	p->flags = start->flags;
+	if ((p->flags & WIRE_START_CHANNEL) &&
+	    sys(fcntl, BOX_FD_CHANNEL, F_SETFD, FD_CLOEXEC) < 0)
+		leave(125);
 	p->filter = (const struct sock_filter *)(start + 1);
 	p->filter_len = start->filter_len;
 }
@@ -307,6 +314,8 @@ void __attribute__((noreturn, used)) init_main(long *stack)
 	report(WIRE_RUNNING, STAGE_exec, 0);
 	for (int fd = 0; fd < BOX_FD_SOCK; fd++)
 		sys(close, fd); /* the payload's streams end when the payload's do */
+	if (p.flags & WIRE_START_CHANNEL)
+		sys(close, BOX_FD_CHANNEL);
 	serve(pid, (int)signals);
 }
 
