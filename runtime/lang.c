@@ -19,8 +19,11 @@
 #include "boot_py.inc"
 #include "boot_sh.inc"
 #include "kernel_files_py.inc"
+#include "kernel_js.inc"
 #include "kernel_py.inc"
+#include "kernel_shell_py.inc"
 #include "kernel_show_py.inc"
+#include "kernel_types_js.inc"
 #include "kernel_types_py.inc"
 #include "late_py.inc"
 #include "pth_py.inc"
@@ -176,6 +179,7 @@ static const struct {
 } python_kernel[] = {
 	{ PYTHON_PART("_types"), kernel_types_py, sizeof(kernel_types_py) },
 	{ PYTHON_PART("_show"), kernel_show_py, sizeof(kernel_show_py) },
+	{ PYTHON_PART("_shell"), kernel_shell_py, sizeof(kernel_shell_py) },
 	{ PYTHON_PART("_kernel"), kernel_py, sizeof(kernel_py) },
 	{ PYTHON_PART("_files"), kernel_files_py, sizeof(kernel_files_py) },
 };
@@ -282,6 +286,17 @@ static bool node_wants_detect_flag(const char *version)
 	       (major == 21 && minor >= 1) || (major == 22 && minor < 7);
 }
 
+static void javascript_kernel(struct draft *d)
+{
+	static const char path[] = BOX_RUN_DIR "/kernel.js";
+	struct buf b = BUF_INIT(BOOT_MAX);
+
+	add_arg(d, path);
+	buf_add(&b, kernel_types_js, sizeof(kernel_types_js));
+	buf_add(&b, kernel_js, sizeof(kernel_js));
+	add_file(d, path, &b);
+}
+
 static void build_javascript(struct draft *d)
 {
 	static const char boot[] = BOX_RUN_DIR "/boot.js";
@@ -292,6 +307,10 @@ static void build_javascript(struct draft *d)
 		add_env(d, "NODE_PATH", r->project, "/node_modules");
 	if (node_wants_detect_flag(r->interp->version))
 		add_arg(d, "--experimental-detect-module");
+	if (r->is_kernel) {
+		javascript_kernel(d);
+		return;
+	}
 	if (!r->code) {
 		add_arg(d, r->file);
 		return;
