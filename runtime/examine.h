@@ -13,7 +13,8 @@
 #include "runtime/watch.h"
 
 struct examine {
-	bool is_wanted;
+	bool is_wanted;		/* there is a report to wait for */
+	bool has_check;		/* the interpreter is told of rules */
 	struct lang_check check; /* borrows the policy's list */
 };
 

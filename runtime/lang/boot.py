@@ -138,6 +138,8 @@ try:
     sys.argv[0] = ARGV0
     set_path()
     if KERNEL:
+        if CHECK:
+            load(CHECK)
         for part in KERNEL:
             load(part)
         run_kernel()
