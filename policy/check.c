@@ -3,6 +3,7 @@
  *
  * Pure: looks at text, never at the host. Must refuse what it is not sure of.
  */
+#include "policy/packages.h"
 #include "policy/value.h"
 
 #include <string.h>
@@ -129,6 +130,18 @@ static int check_devices(CHECK_ARGS)
 	return 0;
 }
 
+/* Which of them there are is the index's business, later. */
+static int check_packages(CHECK_ARGS)
+{
+	for (size_t i = 0; i < p->packages.list.n; i++) {
+		int code = package_spec(p->packages.list.v[i], NULL, err);
+
+		if (code < 0)
+			return code;
+	}
+	return 0;
+}
+
 /* --- strength --------------------------------------------------------------- */
 
 static int check_enforcement(CHECK_ARGS)
@@ -190,12 +203,6 @@ static int check_ranges(CHECK_ARGS)
 static int check_unsupported(CHECK_ARGS)
 {
 	const struct { bool asked; const char *what, *hint; } rows[] = {
-		{ p->packages.install,
-		  "packages.install cannot be enforced by this version yet",
-		  "install what the code needs beforehand, and show it with --ro" },
-		{ p->packages.list.n > 0,
-		  "packages.list cannot be enforced by this version yet",
-		  "install what the code needs beforehand, and show it with --ro" },
 		{ p->imports.allow.is_set,
 		  "imports.allow cannot be enforced by this version yet",
 		  "import rules arrive with the static tier; leave it null" },
@@ -216,7 +223,7 @@ int policy_check(CHECK_ARGS)
 	static int (*const checks[])(CHECK_ARGS) = {
 		check_ranges,	   policy_check_paths, policy_check_net,
 		check_environment, check_calls,	       check_devices,
-		check_enforcement, check_unsupported,
+		check_packages,	   check_enforcement,  check_unsupported,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
