@@ -298,7 +298,7 @@ static bool is_archive(const char *s)
 	static const char *const tails[] = { ".whl", ".zip", ".tar.gz", ".tgz", ".tar.bz2",
 					     ".tar.xz", ".tar", ".egg" };
 
-	for (size_t i = 0; i < ARRAY_SIZE(tails); i++)
+	for (size_t i = 0; !strpbrk(s, "<>=!~;") && i < ARRAY_SIZE(tails); i++)
 		if (ends_with(s, tails[i]))
 			return true;
 	return false;

@@ -14,6 +14,7 @@
 #include "runtime/cgroup.h"
 #include "runtime/identity.h"
 #include "runtime/interps.h"
+#include "runtime/packages.h"
 #include "runtime/record.h"
 
 enum { CGROUP_ROWS_MAX = 16 };
@@ -51,6 +52,7 @@ struct assemble_how {
 	unsigned pool;		/* sockets of the box for servers in it (net.publish) */
 	bool no_listener;	/* the kernel gives none: who makes a foreign call just dies */
 	bool look_only;		/* dry run: nothing is made on the host */
+	const struct packages *packages; /* of the run; NULL, or without a folder: none */
 	struct interps *interps; /* of the box; filled when it is not yet */
 };
 int assemble(struct assembly *out, const struct host *host, const struct policy *policy,

@@ -173,6 +173,7 @@ static void python_boot(struct draft *d, const char *path)
 	python_setting(&b, "SOURCE", r->code ? CODE_PATH : r->file);
 	python_setting(&b, "ARGV0", r->code ? "-c" : r->file);
 	python_setting(&b, "PROJECT", r->project);
+	python_setting(&b, "PACKAGES", r->packages);
 	python_setting(&b, "LATE", late);
 	python_list(&b, "PATH", &i->module_path, false);
 	python_setting(&b, "PTH", has_pth ? pth : NULL);

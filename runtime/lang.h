@@ -29,6 +29,7 @@ struct lang_request {
 	size_t code_len;
 	const char *file;	/* absolute path of the script in the box, or NULL */
 	const char *project;	/* absolute folder in the box, or NULL */
+	const char *packages;	/* absolute folder in the box, or NULL */
 	const char *const *args; /* NULL-terminated, may be NULL */
 };
 
