@@ -15,7 +15,6 @@
 #include <time.h>
 
 #include "base/cleanup.h"
-#include "base/json.h"
 #include "base/sha256.h"
 #include "policy/packages.h"
 #include "rootfs/paths.h"
@@ -147,30 +146,24 @@ static int recall(struct packages *out, const struct work *w, struct nsbox_error
 
 /* ----------------------------------------------------------------------- build -- */
 
-/* The head of about.json; store_commit() adds the size and the braces. */
+static void put_line(struct buf *out, const char *key, const char *value)
+{
+	buf_fmt(out, "%s=", key);
+	for (; *value; value++)
+		buf_char(out, *value == '\n' ? '?' : *value);
+	buf_char(out, '\n');
+}
+
+/* The head of the file about; store_commit() adds the size. No login is in any of it. */
 static void put_about(struct buf *out, const struct work *w)
 {
-	struct buf text = BUF_INIT(ABOUT_MAX);
-	struct json j = JSON_INIT(&text);
-
-	json_object(&j);
-	json_kstr(&j, "schema", "nsbox.layer/1");
-	json_kint(&j, "created", (int64_t)time(NULL));
-	json_kstr(&j, "language", w->r->python->language);
-	json_kstr(&j, "interpreter", w->r->python->real);
-	json_kstr(&j, "version", w->r->python->version);
-	json_kstr(&j, "index", buf_text(&w->config.shown));
-	json_key(&j, "specs");
-	json_array(&j);
+	buf_fmt(out, "created=%lld\n", (long long)time(NULL));
+	put_line(out, "language", w->r->python->language);
+	put_line(out, "interpreter", w->r->python->real);
+	put_line(out, "version", w->r->python->version);
+	put_line(out, "index", buf_text(&w->config.shown));
 	for (size_t i = 0; i < w->specs.n; i++)
-		json_str(&j, w->specs.v[i]);
-	json_end(&j, ']');
-	json_end(&j, '}');
-	if (text.failed || text.len < 2)
-		out->failed = true;
-	else
-		buf_add(out, text.data + 1, text.len - 2);
-	buf_free(&text);
+		put_line(out, "spec", w->specs.v[i]);
 }
 
 static void say_start(const struct work *w)

@@ -92,7 +92,7 @@ bool store_take(const struct store *s, const char *id, int *lock);
 int store_lock(const struct store *s, const char *id, bool (*stop)(void *arg), void *arg);
 /* A new empty folder ID.new, whose path is returned; what a killed launcher left is removed. */
 char *store_begin(const struct store *s, const char *id, struct nsbox_error *err);
-/* Check what is in ID.new, add about.json, and make it the layer. 1: @why says what is wrong
+/* Check what is in ID.new, add the file about, and make it the layer. 1: @why says what is wrong
  * with it. */
 struct layer_size {
 	uint64_t bytes, files;
@@ -103,6 +103,9 @@ void store_abort(const struct store *s, const char *id);
 /* The reason of a failure that is younger than FAILURE_SECONDS, and its age in seconds. */
 bool store_failed(const struct store *s, const char *id, struct buf *reason, uint64_t *age);
 void store_fail(const struct store *s, const char *id, const char *reason);
+/* Remove a layer, unless somebody uses it: 0; 1: in use; -1 with errno. */
+int store_drop(const struct store *s, const char *id);
+bool store_is_id(const char *name); /* of a layer */
 /* Everything below a folder, and it; -1 with errno. */
 int store_remove(int dirfd, const char *name);
 

@@ -2,7 +2,7 @@
  * packages_store.c - the folder of layers: ~/.cache/nsbox/layers
  *
  *   ID/packages   what a box shows      ID/lock        what was resolved, one a line
- *   ID/about.json what it was made of   ID.new         being made, by who holds ID.wait
+ *   ID/about     what it was made of    ID.new         being made, by who holds ID.wait
  *   ID.wait       the lock of makers    ID.failed      why it could not be made
  *
  * Runs in the launcher. What is in ID.new was written by code that nobody trusts.
@@ -90,17 +90,23 @@ static void entry(char name[LAYER_ID + 8], const char *id, const char *suffix)
 
 /* ---------------------------------------------------------------------- taking -- */
 
+/* Prune removes such files: one that others waited for may be another by now. */
+static bool is_still(const struct store *s, const char *name, int fd)
+{
+	struct stat held, now;
+
+	return fstat(fd, &held) == 0 && fstatat(s->fd, name, &now, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       held.st_ino == now.st_ino && held.st_dev == now.st_dev;
+}
+
 /* The time of the folder says when it was used last, for prune. */
 bool store_take(const struct store *s, const char *id, int *lock)
 {
 	owned_fd int fd = openat(s->fd, id, FOLDER_FLAGS);
-	struct stat held, now;
 
 	if (fd < 0 || !is_own(fd, S_IFDIR) || flock(fd, LOCK_SH | LOCK_NB) < 0)
 		return false;
-	/* Prune may have taken it away between the two calls. */
-	if (fstat(fd, &held) < 0 || fstatat(s->fd, id, &now, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    held.st_ino != now.st_ino || held.st_dev != now.st_dev)
+	if (!is_still(s, id, fd)) /* taken away between the two calls */
 		return false;
 	(void)futimens(fd, NULL); /* a full disk is no reason not to run */
 	*lock = take_fd(fd);
@@ -114,26 +120,25 @@ static void nap(void)
 	nanosleep(&t, NULL);
 }
 
-/* The file stays: who removes a lock that others wait for makes two of it. */
 int store_lock(const struct store *s, const char *id, bool (*stop)(void *arg), void *arg)
 {
 	owned_fd int fd = -1;
 	char name[LAYER_ID + 8];
 
 	entry(name, id, ".wait");
-	fd = openat(s->fd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return -1;
-	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-		if (errno != EWOULDBLOCK && errno != EINTR)
+	for (;;) {
+		close_owned(&fd);
+		fd = openat(s->fd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+		if (fd < 0)
 			return -1;
+		if (flock(fd, LOCK_EX | LOCK_NB) == 0 && is_still(s, name, fd))
+			return take_fd(fd);
 		if (stop(arg)) {
 			errno = ECANCELED;
 			return -1;
 		}
 		nap();
 	}
-	return take_fd(fd);
 }
 
 /* -------------------------------------------------------------------- removing -- */
@@ -275,10 +280,10 @@ static int clean_below(struct clean *c, int fd, int depth)
 static int put_about(int fd, const struct buf *about, const struct layer_size *size)
 {
 	struct buf text = BUF_INIT(1 << 20);
-	owned_fd int file = openat(fd, "about.json", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	owned_fd int file = openat(fd, "about", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	int r;
 
-	buf_fmt(&text, "{%s,\"bytes\":%llu,\"files\":%llu}\n", buf_text(about),
+	buf_fmt(&text, "%sbytes=%llu\nfiles=%llu\n", buf_text(about),
 		(unsigned long long)size->bytes, (unsigned long long)size->files);
 	r = file < 0 || text.failed ? -1 : fd_write_all(file, text.data, text.len);
 	buf_free(&text);
@@ -292,7 +297,7 @@ static int clean_all(struct clean *c, int fd, const struct buf *about)
 	struct stat st;
 	int r = 0;
 
-	if (store_remove(fd, "tmp") < 0 || store_remove(fd, "about.json") < 0 || fstat(fd, &st) < 0)
+	if (store_remove(fd, "tmp") < 0 || store_remove(fd, "about") < 0 || fstat(fd, &st) < 0)
 		return -1;
 	c->dev = st.st_dev;
 	for (size_t i = 0; i < ARRAY_SIZE(known) && r == 0; i++)
@@ -321,6 +326,43 @@ int store_commit(const struct store *s, const char *id, const struct buf *about,
 	if (r == 0)
 		(void)unlinkat(s->fd, failed, 0);
 	return r;
+}
+
+/* -------------------------------------------------------------------- dropping -- */
+
+bool store_is_id(const char *name)
+{
+	return strlen(name) == LAYER_ID && !name[strspn(name, "0123456789abcdef")];
+}
+
+static bool at_once(void *arg)
+{
+	(void)arg;
+	return true;
+}
+
+/*
+ * Under the makers' lock the layer becomes ID.new, which the next maker would remove as
+ * well. Whoever runs with it has the folder locked.
+ */
+int store_drop(const struct store *s, const char *id)
+{
+	owned_fd int wait = store_lock(s, id, at_once, NULL), layer = -1;
+	char new[LAYER_ID + 8], other[LAYER_ID + 8];
+
+	if (wait < 0)
+		return errno == ECANCELED ? 1 : -1;
+	layer = openat(s->fd, id, FOLDER_FLAGS);
+	if (layer >= 0 && flock(layer, LOCK_EX | LOCK_NB) < 0)
+		return 1;
+	entry(new, id, ".new");
+	if (store_remove(s->fd, new) < 0 ||
+	    (layer >= 0 && renameat(s->fd, id, s->fd, new) < 0) || store_remove(s->fd, new) < 0)
+		return -1;
+	entry(other, id, ".failed");
+	(void)unlinkat(s->fd, other, 0);
+	entry(other, id, ".wait");
+	return unlinkat(s->fd, other, 0);
 }
 
 /* -------------------------------------------------------------------- failures -- */

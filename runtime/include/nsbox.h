@@ -486,6 +486,22 @@ NSBOX_API void nsbox_boxes_close(struct nsbox_boxes *boxes);
 NSBOX_API NSBOX_MUST_CHECK int
 nsbox_doctor(const char *form, char **out, struct nsbox_error *err);
 
+/* -------------------------------------------------------------- cache -- */
+
+/*
+ * The packages that runs with packages.list have installed: layers in the caller's cache
+ * folder, each with its size, what it was asked for and what was resolved. @form "text" or
+ * "json"; *out is malloc'ed.
+ *
+ * prune removes the layers that no run has used for @unused_ms milliseconds (0: all), and
+ * what interrupted installs left; it returns 1 when something stayed because a run uses it,
+ * else 0.
+ */
+NSBOX_API NSBOX_MUST_CHECK int
+nsbox_cache_list(const char *form, char **out, struct nsbox_error *err);
+NSBOX_API NSBOX_MUST_CHECK int
+nsbox_cache_prune(uint64_t unused_ms, const char *form, char **out, struct nsbox_error *err);
+
 /* -------------------------------------------------------------- sweep -- */
 
 /*
