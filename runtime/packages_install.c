@@ -21,7 +21,7 @@
 
 #include "install_py.inc"
 
-enum { PROGRAM_MAX = 16 << 20, WHY_MAX = 400 };
+enum { PROGRAM_MAX = 16 << 20, WHY_MAX = 700 };
 enum { DONE, FAILED, KILLED };
 
 /* --------------------------------------------------------------------- program -- */
@@ -184,7 +184,7 @@ static void put_denials(struct buf *out, const struct nsbox_result *res)
 	unsigned told = 0;
 
 	for (size_t k = 0; k < res->denial_count && told < 3; k++)
-		if (strcmp(res->denials[k].layer, "network") == 0)
+		if (strcmp(res->denials[k].layer, "egress") == 0)
 			buf_fmt(out, "%s%.200s", told++ ? ", " : " (refused by the box: ",
 				res->denials[k].what);
 	if (told)

@@ -334,13 +334,12 @@ static int add_extra(struct pip_config *c, const char *text, struct nsbox_error 
 static int add_trusted(struct pip_config *c, const char *text, struct nsbox_error *err)
 {
 	owned(index_url_free) struct index_url u = { 0 };
-	owned_mem char *url = path_join("https:/", text);
 	bool has_port = strchr(text, ':') != NULL;
+	char url[512];
 	int r;
 
-	if (!url)
-		return err_nomem(err);
-	if (!index_url_parse(&u, url) || u.user)
+	if (snprintf(url, sizeof(url), "https://%s", text) >= (int)sizeof(url) ||
+	    !index_url_parse(&u, url) || u.user || u.path[0])
 		return refuse_url(c, "trusted-host", err);
 	buf_str(&c->conf, text);
 	r = add_host(c, u.host, u.port);

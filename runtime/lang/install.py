@@ -69,7 +69,9 @@ def has_report(pip, env):
 def why(text):
     # pip's last words; in front of them what it says about the spec it stumbled over.
     lines = [re.sub(r'^ERROR: ', '', line).strip() for line in text.splitlines() if line.startswith('ERROR:')]
-    lines = lines or [line.strip() for line in text.splitlines() if line.strip()][-1:]
+    if not lines:   # a build script: what it raised, else the last line
+        rest = [line.strip(' |\u2502') for line in text.splitlines() if line.strip(' |\u2502')]
+        lines = [line for line in rest if re.match(r'[\w.]*(Error|Exception)\b', line)][-1:] or rest[-1:]
     words = re.sub(r'[-_.]+', '-', ' '.join(lines)).lower()
     for spec in SPECS:
         name = re.match(r'[a-z0-9-]+', spec).group().rstrip('-')
@@ -77,7 +79,9 @@ def why(text):
             break
     else:
         spec = ', '.join(SPECS)
-    return spec, '; '.join(lines) or 'pip failed without a word'
+    # An index that could not be asked is no error for pip, but one without packages.
+    lines += [line.strip() for line in text.splitlines() if re.match(r'\s*Could not fetch URL|WARNING: Retrying', line)][-1:]
+    return spec, '; '.join(line[:400] for line in lines) or 'pip failed without a word'
 
 
 def fail(spec, reason):
@@ -133,10 +137,10 @@ def main():
         fail(', '.join(SPECS), f'{sys.executable} has no pip; install one for it')
     report = ['--report', REPORT] if has_report(pip, env) else []
     ran = subprocess.run([*pip, 'install', '--target', TARGET, '--no-compile', *report, '--', *SPECS],
-                         env=env, stdout=sys.stderr, stderr=subprocess.PIPE, text=True, errors='replace', check=False)
-    sys.stderr.write(ran.stderr)
+                         env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors='replace',
+                         check=False)
     if ran.returncode:
-        fail(*why(ran.stderr))
+        fail(*why(ran.stdout))
     compile_all()
     write_lock()
 
