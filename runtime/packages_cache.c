@@ -189,8 +189,8 @@ struct answer { /* of list or prune, text or JSON */
 	uint64_t unused_ms, bytes;
 	size_t count;
 	struct buf kept;	/* ids that are in use, one a line */
-	struct buf *out;
-	struct json json;
+	struct buf out;
+	struct json json;	/* writes to out */
 };
 
 static bool is_old(const struct answer *a, int64_t used)
@@ -248,7 +248,7 @@ static int take_entry(struct answer *a, const struct store *s, const char *name,
 	if (a->is_json)
 		json_layer(&a->json, &l);
 	else
-		text_layer(a->out, &l);
+		text_layer(&a->out, &l);
 	return 0;
 }
 
@@ -287,7 +287,7 @@ static void begin(struct answer *a, const struct store *s)
 		return;
 	json_object(&a->json);
 	json_kstr(&a->json, "schema", "nsbox.cache/1");
-	json_kstr(&a->json, "folder", s->path);
+	json_kstr(&a->json, "folder", s->path); /* NULL: there is none yet */
 	json_key(&a->json, a->is_prune ? "removed" : "layers");
 	json_array(&a->json);
 }
@@ -300,38 +300,37 @@ static void end(struct answer *a)
 			json_words(&a->json, "kept", buf_text(&a->kept), NULL);
 		json_kuint(&a->json, "bytes", a->bytes);
 		json_end(&a->json, '}');
-		buf_char(a->out, '\n');
+		buf_char(&a->out, '\n');
 		return;
 	}
 	for (const char *at = buf_text(&a->kept); *at; at += LAYER_ID + 1)
-		buf_fmt(a->out, "%.12s  kept: a run uses it\n", at);
-	buf_fmt(a->out, "%s%zu layer%s, ", a->is_prune ? "removed " : "", a->count,
+		buf_fmt(&a->out, "%.12s  kept: a run uses it\n", at);
+	buf_fmt(&a->out, "%s%zu layer%s, ", a->is_prune ? "removed " : "", a->count,
 		a->count == 1 ? "" : "s");
-	put_size(a->out, a->bytes);
-	buf_char(a->out, '\n');
+	put_size(&a->out, a->bytes);
+	buf_char(&a->out, '\n');
 }
 
 static int answer(struct answer *a, char **out, struct nsbox_error *err)
 {
 	owned(store_close) struct store s = STORE_INIT;
-	struct buf text = BUF_INIT(OUT_MAX);
 	int r = store_open(&s, false, err);
 
-	a->out = &text;
-	a->json = (struct json)JSON_INIT(&text);
+	a->out = (struct buf)BUF_INIT(OUT_MAX);
 	a->kept = (struct buf)BUF_INIT(OUT_MAX);
+	a->json = (struct json)JSON_INIT(&a->out);
 	if (r >= 0) {
 		begin(a, &s);
 		r = r == 1 ? 0 : take_all(a, &s, err);
 		end(a);
 	}
-	if (r == 0 && text.failed)
+	if (r == 0 && a->out.failed)
 		r = err_nomem(err);
 	if (r == 0) {
-		*out = buf_take(&text);
+		*out = buf_take(&a->out);
 		r = *out ? a->is_stuck : err_nomem(err);
 	}
-	buf_free(&text);
+	buf_free(&a->out);
 	buf_free(&a->kept);
 	return r;
 }

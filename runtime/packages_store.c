@@ -35,7 +35,10 @@ enum {
 	WAIT_MS = 50,		/* between two looks at a lock that another maker has */
 };
 
-#define FOLDER_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+static int open_folder(int dirfd, const char *name)
+{
+	return openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
 
 void store_close(struct store *s)
 {
@@ -71,7 +74,7 @@ int store_open(struct store *s, bool make, struct nsbox_error *err)
 		return no_store(err);
 	if (make && mkdirat(cache, "layers", 0700) < 0 && errno != EEXIST)
 		return err_sys(err, "make %s/layers", base);
-	fd = openat(cache, "layers", FOLDER_FLAGS);
+	fd = open_folder(cache, "layers");
 	if (fd < 0 && errno == ENOENT)
 		return 1;
 	if (fd < 0 || !is_own(fd, S_IFDIR))
@@ -102,7 +105,7 @@ static bool is_still(const struct store *s, const char *name, int fd)
 /* The time of the folder says when it was used last, for prune. */
 bool store_take(const struct store *s, const char *id, int *lock)
 {
-	owned_fd int fd = openat(s->fd, id, FOLDER_FLAGS);
+	owned_fd int fd = open_folder(s->fd, id);
 
 	if (fd < 0 || !is_own(fd, S_IFDIR) || flock(fd, LOCK_SH | LOCK_NB) < 0)
 		return false;
@@ -154,13 +157,11 @@ static int remove_entry(int dirfd, const char *name, int depth)
 	if (errno != EISDIR && errno != EPERM)
 		return -1;
 	/* The box may have taken away its own rights. */
-	fd = openat(dirfd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 || depth > 4 * DEPTH_MAX)
+	if (depth > 4 * DEPTH_MAX)
 		return -1;
-	close_owned(&fd);
-	fd = openat(dirfd, name, FOLDER_FLAGS);
+	fd = open_folder(dirfd, name);
 	if (fd < 0 && errno == EACCES && fchmodat(dirfd, name, 0700, 0) == 0)
-		fd = openat(dirfd, name, FOLDER_FLAGS);
+		fd = open_folder(dirfd, name);
 	if (fd < 0)
 		return -1;
 	(void)fchmod(fd, 0700);
@@ -255,7 +256,7 @@ static int clean_entry(struct clean *c, int dirfd, const char *name, int depth)
 		return refuse(c, name, "folders that are more than 64 deep");
 	if (fchmodat(dirfd, name, 0755, 0) < 0)
 		return -1;
-	fd = openat(dirfd, name, FOLDER_FLAGS);
+	fd = open_folder(dirfd, name);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -1;
 	return st.st_dev == c->dev ? clean_below(c, fd, depth + 1)
@@ -317,7 +318,7 @@ int store_commit(const struct store *s, const char *id, const struct buf *about,
 
 	entry(name, id, ".new");
 	entry(failed, id, ".failed");
-	fd = openat(s->fd, name, FOLDER_FLAGS);
+	fd = open_folder(s->fd, name);
 	r = fd < 0 ? -1 : clean_all(&c, fd, about);
 	if (r == 0 && renameat(s->fd, name, s->fd, id) < 0)
 		r = -1;
@@ -352,7 +353,7 @@ int store_drop(const struct store *s, const char *id)
 
 	if (wait < 0)
 		return errno == ECANCELED ? 1 : -1;
-	layer = openat(s->fd, id, FOLDER_FLAGS);
+	layer = open_folder(s->fd, id);
 	if (layer >= 0 && flock(layer, LOCK_EX | LOCK_NB) < 0)
 		return 1;
 	entry(new, id, ".new");
