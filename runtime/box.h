@@ -8,6 +8,7 @@
 #include "runtime/egress.h"
 #include "runtime/examine.h"
 #include "runtime/listed.h"
+#include "runtime/packages.h"
 #include "runtime/veth.h"
 #include "runtime/watch.h"
 
@@ -32,6 +33,8 @@ struct nsbox_box {
 	struct assembly plan;
 	struct egress_link egress; /* serves the run's network */
 	struct veth_link veth;	/* keeps it, with net.path=veth */
+	struct packages packages; /* of the run */
+	struct nsbox_box *helper; /* installs them just now; NULL: none */
 	struct nsbox_result *failed_exec; /* the run was over before it began */
 	char *artifacts_dir;
 	bool artifacts_made;	/* by us, for this run */
@@ -40,7 +43,7 @@ struct nsbox_box {
 	struct listed listed;	/* what the list of boxes says of this run */
 	bool over;
 	bool starting, kill_wanted; /* killed while there was no watch yet */
-	pthread_mutex_t lock;	/* watch, starting, kill_wanted: nsbox_box_kill() of
+	pthread_mutex_t lock;	/* watch, starting, kill_wanted, helper: nsbox_box_kill() of
 				   another thread */
 };
 

@@ -21,6 +21,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,6 +130,7 @@ void run_drop(struct nsbox_box *box)
 	free(take_ptr(box->language));
 	nsbox_result_free(box->failed_exec);
 	box->failed_exec = NULL;
+	packages_free(&box->packages);
 	box->over = false;
 }
 
@@ -216,6 +218,7 @@ static int build_and_launch(struct nsbox_box *box, struct watch *w, const struct
 		const struct assemble_how how = {
 			.proc = box->proc, .interps = &box->interps, .inlet = box->inlet,
 			.no_listener = box->no_listener, .is_plain = is_plain(box),
+			.packages = &box->packages,
 			.check = box->examine.has_check ? &box->examine.check : NULL,
 			.pool = box->policy.net.publish.n ? EGRESS_POOL_SIZE : 0,
 		};
@@ -247,10 +250,74 @@ static int build_and_launch(struct nsbox_box *box, struct watch *w, const struct
 	}
 }
 
+/* ------------------------------------------------------------------ packages -- */
+
+static bool set_helper(void *arg, struct nsbox_box *helper)
+{
+	struct nsbox_box *box = arg;
+	bool is_killed;
+
+	pthread_mutex_lock(&box->lock);
+	box->helper = helper;
+	is_killed = box->kill_wanted;
+	pthread_mutex_unlock(&box->lock);
+	return is_killed;
+}
+
+/* The run is over before it began: nsbox_box_fd() is readable at once. */
+static int set_over(struct nsbox_box *box, const struct watch *w, struct nsbox_result *res,
+		    const char *reason, struct nsbox_error *err)
+{
+	const struct itimerspec at_once = { .it_value.tv_nsec = 1 };
+
+	if (!res)
+		return err_nomem(err);
+	res->reason = strdup(reason);
+	box->failed_exec = res;
+	timerfd_settime(w->timer, 0, &at_once, NULL);
+	return res->reason ? 0 : err_nomem(err);
+}
+
+static int without_packages(struct nsbox_box *box, const struct watch *w, struct nsbox_error *err)
+{
+	struct nsbox_result *res = calloc(1, sizeof(*res));
+	const char *reason = box->packages.failed;
+
+	if (res) {
+		res->verdict = box->packages.is_killed ? NSBOX_SIGNALED : NSBOX_SKIPPED;
+		res->signal = box->packages.is_killed ? SIGKILL : 0;
+		res->exit_code = -1;
+	}
+	return set_over(box, w, res, reason ? reason : "killed: while packages were installed", err);
+}
+
+/* 1: nothing is to be run. */
+static int take_packages(struct nsbox_box *box, const struct nsbox_run *run,
+			 struct nsbox_error *err)
+{
+	struct packages_request q = {
+		.list = &box->policy.packages.list, .progress = run->progress,
+		.progress_arg = run->progress_arg, .running = set_helper, .running_arg = box,
+	};
+	int r = q.list->n ? interps_get(&box->interps, run, err) : 0;
+
+	if (r < 0 || !q.list->n)
+		return r;
+	for (size_t i = 0; i < box->interps.n; i++)
+		if (strcmp(box->interps.store[i].language, "python") == 0)
+			q.python = &box->interps.store[i];
+	if (!q.python) {
+		err_hint(err, "packages come from a Python index: use them with python, or with 'nsbox run' where there is a python3");
+		return err_set(err, NSBOX_E_UNSUPPORTED, "packages.list is not for %s",
+			       run->language ? run->language : "a host without python3");
+	}
+	r = packages_get(&box->packages, &q, err);
+	return r < 0 ? r : !box->packages.folder;
+}
+
 /* The payload could not be executed: 126 and 127 are results, the rest are errors. */
 static int exec_failed(struct nsbox_box *box, const struct watch *w, struct nsbox_error *err)
 {
-	const struct itimerspec at_once = { .it_value.tv_nsec = 1 };
 	int os_errno = w->live.exec_errno;
 	const char *name = box->plan.argv.v[1], *sentence = "";
 	int status = hints_exec(os_errno, &sentence);
@@ -270,10 +337,7 @@ static int exec_failed(struct nsbox_box *box, const struct watch *w, struct nsbo
 	snprintf(text, sizeof(text), "%s: %s", sentence, name);
 	res->verdict = NSBOX_EXITED;
 	res->exit_code = status;
-	res->reason = strdup(text);
-	box->failed_exec = res;
-	timerfd_settime(w->timer, 0, &at_once, NULL); /* nsbox_box_fd() is readable */
-	return res->reason ? 0 : err_nomem(err);
+	return set_over(box, w, res, text, err);
 }
 
 static int start_watching(struct nsbox_box *box, struct watch *w, const struct nsbox_run *run,
@@ -329,6 +393,7 @@ int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_e
 {
 	struct streams s = STREAMS_INIT;
 	uint64_t from = now_us();
+	bool is_over;
 	struct watch *w;
 	int r;
 
@@ -350,12 +415,18 @@ int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_e
 		r = keep_language(box, run->language, err);
 	if (r >= 0 && run->artifacts_dir)
 		r = prepare_artifacts(box, run->artifacts_dir, err);
-	if (r >= 0 && w->egress)
-		r = egress_publish(w->egress, &box->policy, err);
 	if (r >= 0)
+		r = take_packages(box, run, err);
+	is_over = r == 1;
+	from = now_us();
+	if (r == 0 && w->egress)
+		r = egress_publish(w->egress, &box->policy, err);
+	if (r == 0)
 		r = build_and_launch(box, w, run, &s, err);
 	streams_close_child(&s);
-	if (r == 1)
+	if (is_over)
+		r = without_packages(box, w, err);
+	else if (r == 1)
 		r = exec_failed(box, w, err);
 	else if (r == 0)
 		r = start_watching(box, w, run, err);

@@ -201,6 +201,7 @@ static void python_boot(struct draft *d, const char *path)
 	python_names(&b, r);
 	add_python_kernel(d, &b);
 	python_setting(&b, "PROJECT", r->project);
+	python_setting(&b, "PACKAGES", r->packages);
 	python_setting(&b, "LATE", late);
 	python_setting(&b, "CHECK", r->check ? check_rules(d) : NULL);
 	python_list(&b, "PATH", &i->module_path, false);
