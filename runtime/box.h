@@ -61,4 +61,13 @@ int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_e
 int run_collect(struct nsbox_box *box, struct nsbox_result **out, struct nsbox_error *err);
 void run_drop(struct nsbox_box *box); /* kill, reap, remove every trace */
 
+/* box_over.c: runs that are over before they begin. 1: over; 0: go on. */
+int run_judge_first(struct nsbox_box *box, const struct watch *w, const struct nsbox_run *run,
+		    struct nsbox_error *err);
+int run_take_packages(struct nsbox_box *box, const struct nsbox_run *run,
+		      struct nsbox_error *err);
+/* The result of one: 0, and nsbox_box_fd() is readable. */
+int run_without_packages(struct nsbox_box *box, const struct watch *w, struct nsbox_error *err);
+int run_exec_failed(struct nsbox_box *box, const struct watch *w, struct nsbox_error *err);
+
 #endif

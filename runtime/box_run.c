@@ -252,94 +252,6 @@ static int build_and_launch(struct nsbox_box *box, struct watch *w, const struct
 
 /* ------------------------------------------------------------------ packages -- */
 
-static bool set_helper(void *arg, struct nsbox_box *helper)
-{
-	struct nsbox_box *box = arg;
-	bool is_killed;
-
-	pthread_mutex_lock(&box->lock);
-	box->helper = helper;
-	is_killed = box->kill_wanted;
-	pthread_mutex_unlock(&box->lock);
-	return is_killed;
-}
-
-/* The run is over before it began: nsbox_box_fd() is readable at once. */
-static int set_over(struct nsbox_box *box, const struct watch *w, struct nsbox_result *res,
-		    const char *reason, struct nsbox_error *err)
-{
-	const struct itimerspec at_once = { .it_value.tv_nsec = 1 };
-
-	if (!res)
-		return err_nomem(err);
-	res->reason = strdup(reason);
-	box->failed_exec = res;
-	timerfd_settime(w->timer, 0, &at_once, NULL);
-	return res->reason ? 0 : err_nomem(err);
-}
-
-static int without_packages(struct nsbox_box *box, const struct watch *w, struct nsbox_error *err)
-{
-	struct nsbox_result *res = calloc(1, sizeof(*res));
-	const char *reason = box->packages.failed;
-
-	if (res) {
-		res->verdict = box->packages.is_killed ? NSBOX_SIGNALED : NSBOX_SKIPPED;
-		res->signal = box->packages.is_killed ? SIGKILL : 0;
-		res->exit_code = -1;
-	}
-	return set_over(box, w, res, reason ? reason : "killed: while packages were installed", err);
-}
-
-/* 1: nothing is to be run. */
-static int take_packages(struct nsbox_box *box, const struct nsbox_run *run,
-			 struct nsbox_error *err)
-{
-	struct packages_request q = {
-		.list = &box->policy.packages.list, .progress = run->progress,
-		.progress_arg = run->progress_arg, .running = set_helper, .running_arg = box,
-	};
-	int r = q.list->n ? interps_get(&box->interps, run, err) : 0;
-
-	if (r < 0 || !q.list->n)
-		return r;
-	for (size_t i = 0; i < box->interps.n; i++)
-		if (strcmp(box->interps.store[i].language, "python") == 0)
-			q.python = &box->interps.store[i];
-	if (!q.python) {
-		err_hint(err, "packages come from a Python index: use them with python, or with 'nsbox run' where there is a python3");
-		return err_set(err, NSBOX_E_UNSUPPORTED, "packages.list is not for %s",
-			       run->language ? run->language : "a host without python3");
-	}
-	r = packages_get(&box->packages, &q, err);
-	return r < 0 ? r : !box->packages.folder;
-}
-
-/* The payload could not be executed: 126 and 127 are results, the rest are errors. */
-static int exec_failed(struct nsbox_box *box, const struct watch *w, struct nsbox_error *err)
-{
-	int os_errno = w->live.exec_errno;
-	const char *name = box->plan.argv.v[1], *sentence = "";
-	int status = hints_exec(os_errno, &sentence);
-	struct nsbox_result *res;
-	char text[512];
-
-	if (!status) {
-		err_stage(err, stage_name(STAGE_exec));
-		if (os_errno == E2BIG)
-			err_hint(err, "pass large data in a file (--ro) or on stdin (-i)");
-		return err_errno(err, os_errno == E2BIG ? NSBOX_E_USAGE : NSBOX_E_SETUP, os_errno,
-				 "execute %s", name);
-	}
-	res = calloc(1, sizeof(*res));
-	if (!res)
-		return err_nomem(err);
-	snprintf(text, sizeof(text), "%s: %s", sentence, name);
-	res->verdict = NSBOX_EXITED;
-	res->exit_code = status;
-	return set_over(box, w, res, text, err);
-}
-
 static int start_watching(struct nsbox_box *box, struct watch *w, const struct nsbox_run *run,
 			  struct nsbox_error *err)
 {
@@ -393,9 +305,9 @@ int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_e
 {
 	struct streams s = STREAMS_INIT;
 	uint64_t from = now_us();
+	int r, is_judged = 0;
 	bool is_over;
 	struct watch *w;
-	int r;
 
 	/* The clock that file systems stamp with: it lags behind the exact one. */
 	clock_gettime(CLOCK_REALTIME_COARSE, &box->started);
@@ -416,7 +328,9 @@ int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_e
 	if (r >= 0 && run->artifacts_dir)
 		r = prepare_artifacts(box, run->artifacts_dir, err);
 	if (r >= 0)
-		r = take_packages(box, run, err);
+		is_judged = r = run_judge_first(box, w, run, err);
+	if (r == 0)
+		r = run_take_packages(box, run, err);
 	is_over = r == 1;
 	from = now_us();
 	if (r == 0 && w->egress)
@@ -425,9 +339,9 @@ int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_e
 		r = build_and_launch(box, w, run, &s, err);
 	streams_close_child(&s);
 	if (is_over)
-		r = without_packages(box, w, err);
+		r = is_judged == 1 ? 0 : run_without_packages(box, w, err);
 	else if (r == 1)
-		r = exec_failed(box, w, err);
+		r = run_exec_failed(box, w, err);
 	else if (r == 0)
 		r = start_watching(box, w, run, err);
 	box->setup_us = now_us() - from;

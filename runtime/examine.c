@@ -82,6 +82,32 @@ void examine_request(struct nsbox_run *run)
 	run->timeout_ms = 0;
 }
 
+int examine_first(struct nsbox_result **out, const struct policy *p, const struct nsbox_run *run,
+		  struct nsbox_error *err)
+{
+	const struct nsbox_policy policy = { .p = *p }; /* only to be copied from */
+	struct nsbox_run only = *run;
+	struct nsbox_result *r = NULL;
+	struct nsbox_box *box = NULL;
+	int code;
+
+	only.flags &= (uint32_t)NSBOX_RUN_AST;
+	only.in = only.out = only.err = 0;
+	only.artifacts_dir = NULL;
+	code = nsbox_box_open(&box, NSBOX_TIER_STATIC, &policy, err);
+	if (code >= 0)
+		code = nsbox_box_run(box, &only, &r, err);
+	nsbox_box_close(box);
+	if (code < 0)
+		return code;
+	if (nsbox_result_status(r) == 0) {
+		nsbox_result_free(r);
+		r = NULL;
+	}
+	*out = r;
+	return 0;
+}
+
 /* With the last line of what it said. */
 static void say_exit(struct buf *why, const struct nsbox_result *r)
 {
