@@ -171,6 +171,12 @@ def wake(entry):
 
 # -------------------------------------------------------------- calls of the host
 
+def next_call():
+    with Shield(), inbox.lock:
+        now.next_call += 1
+        return now.next_call
+
+
 def call_host(name, args, kwargs):
     refuse_child(name + '()')
     if now.id is None:
@@ -178,9 +184,7 @@ def call_host(name, args, kwargs):
     message = {'id': now.id, 'event': 'call', 'name': name,
                'args': to_json(list(args), strict=True),
                'kwargs': {k: to_json(v, strict=True) for k, v in kwargs.items()}}
-    with Shield(), inbox.lock:
-        now.next_call += 1
-        call = message['call'] = now.next_call
+    call = message['call'] = next_call()
     flush_streams()
     send(message)
     answer = inbox.wait(call)
