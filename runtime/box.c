@@ -85,6 +85,7 @@ int nsbox_box_open(struct nsbox_box **out, enum nsbox_tier tier,
 	box->tier = tier;
 	box->init_fd = box->listed.slot.fd = -1;
 	box->host.place.fd = -1;
+	box->packages = (struct packages)PACKAGES_INIT;
 	egress_init(&box->egress);
 	veth_init(&box->veth);
 	pthread_mutex_init(&box->lock, NULL);
@@ -146,7 +147,7 @@ static int check_run(const struct nsbox_run *run, struct nsbox_error *err)
 {
 	const int modes[] = { run->in, run->out, run->err };
 
-	if (run->language && !run->code == !run->file)
+	if (run->language && !(run->flags & RUN_KERNEL) && !run->code == !run->file)
 		return err_set(err, NSBOX_E_USAGE, "give either code or file with a language");
 	if (!run->language && (run->code || run->file || run->project || run->interpreter))
 		return err_set(err, NSBOX_E_USAGE,
@@ -167,7 +168,7 @@ static int check_run(const struct nsbox_run *run, struct nsbox_error *err)
 	return check_env(run->env, err);
 }
 
-int run_read(struct nsbox_run *out, const struct nsbox_run *in, struct nsbox_error *err)
+static int run_copy(struct nsbox_run *out, const struct nsbox_run *in, struct nsbox_error *err)
 {
 	const unsigned char *bytes = (const unsigned char *)in;
 	size_t size = in ? in->size : 0;
@@ -182,9 +183,34 @@ int run_read(struct nsbox_run *out, const struct nsbox_run *in, struct nsbox_err
 		}
 	memset(out, 0, sizeof(*out));
 	memcpy(out, in, size < sizeof(*out) ? size : sizeof(*out));
+	return 0;
+}
+
+int run_read(struct nsbox_run *out, const struct nsbox_run *in, struct nsbox_error *err)
+{
+	int r = run_copy(out, in, err);
+
+	if (r < 0)
+		return r;
 	if (out->flags & ~(uint32_t)RUN_FLAGS)
 		return err_set(err, NSBOX_E_USAGE, "unknown flags %#x in struct nsbox_run",
 			       out->flags);
+	return check_run(out, err);
+}
+
+int run_read_kernel(struct nsbox_run *out, const struct nsbox_run *in, struct nsbox_error *err)
+{
+	int r = run_copy(out, in, err);
+
+	if (r < 0)
+		return r;
+	if (!out->language)
+		return err_set(err, NSBOX_E_USAGE, "a kernel needs a language");
+	if (out->code || out->file || out->in || out->out || out->err ||
+	    (out->flags & ~(uint32_t)NSBOX_RUN_CHANNEL))
+		return err_set(err, NSBOX_E_USAGE,
+			       "a kernel has no code, file, descriptors or flags: send requests");
+	out->flags = RUN_KERNEL | NSBOX_RUN_CHANNEL;
 	return check_run(out, err);
 }
 
@@ -345,5 +371,7 @@ void nsbox_box_kill(struct nsbox_box *box)
 		watch_kill(box->watch, KILL_CALLER, 0);
 	else
 		box->kill_wanted = box->starting;
+	if (box->helper)
+		nsbox_box_kill(box->helper);
 	pthread_mutex_unlock(&box->lock);
 }
