@@ -273,28 +273,38 @@ static int without_packages(struct nsbox_box *box, const struct watch *w, struct
 	return set_over(box, w, res, reason ? reason : "killed: while packages were installed", err);
 }
 
+static const struct interp *python_of(const struct interps *in)
+{
+	for (size_t i = 0; i < in->n; i++)
+		if (strcmp(in->store[i].language, "python") == 0)
+			return &in->store[i];
+	return NULL;
+}
+
 /* 1: nothing is to be run. */
 static int take_packages(struct nsbox_box *box, const struct nsbox_run *run,
 			 struct nsbox_error *err)
 {
+	const struct policy *p = &box->policy;
 	struct packages_request q = {
-		.list = &box->policy.packages.list, .progress = run->progress,
-		.progress_arg = run->progress_arg, .running = set_helper, .running_arg = box,
+		.list = &p->packages.list, .run = p->packages.in_code ? run : NULL,
+		.progress = run->progress, .progress_arg = run->progress_arg,
+		.running = set_helper, .running_arg = box,
 	};
-	int r = q.list->n ? interps_get(&box->interps, run, err) : 0;
+	int r = q.list->n || q.run ? interps_get(&box->interps, run, err) : 0;
 
-	if (r < 0 || !q.list->n)
+	if (r < 0 || (!q.list->n && !q.run))
 		return r;
-	for (size_t i = 0; i < box->interps.n; i++)
-		if (strcmp(box->interps.store[i].language, "python") == 0)
-			q.python = &box->interps.store[i];
+	q.python = python_of(&box->interps);
+	if (!q.python && !q.list->n)
+		return 0; /* no language with such blocks */
 	if (!q.python) {
 		err_hint(err, "packages come from a Python index: use them with python, or with 'nsbox run' where there is a python3");
 		return err_set(err, NSBOX_E_UNSUPPORTED, "packages.list is not for %s",
 			       run->language ? run->language : "a host without python3");
 	}
 	r = packages_get(&box->packages, &q, err);
-	return r < 0 ? r : !box->packages.folder;
+	return r < 0 ? r : box->packages.failed || box->packages.is_killed;
 }
 
 /* The payload could not be executed: 126 and 127 are results, the rest are errors. */
