@@ -195,35 +195,12 @@ static int check_ranges(CHECK_ARGS)
 	return 0;
 }
 
-/*
- * Openings that no backend can enforce yet. enforce.optional and --allow-degraded
- * don't help: they forgive a limit that is missing, and here the only forgiving
- * answer would be a box that opens more, or less, than was asked for.
- */
-static int check_unsupported(CHECK_ARGS)
-{
-	const struct { bool asked; const char *what, *hint; } rows[] = {
-		{ p->imports.allow.is_set,
-		  "imports.allow cannot be enforced by this version yet",
-		  "import rules arrive with the static tier; leave it null" },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		if (!rows[i].asked)
-			continue;
-		err_set(err, NSBOX_E_UNSUPPORTED, "%s", rows[i].what);
-		err_hint(err, "%s", rows[i].hint);
-		return NSBOX_E_UNSUPPORTED;
-	}
-	return 0;
-}
-
 int policy_check(CHECK_ARGS)
 {
 	static int (*const checks[])(CHECK_ARGS) = {
 		check_ranges,	   policy_check_paths, policy_check_net,
 		check_environment, check_calls,	       check_devices,
-		check_packages,	   check_enforcement,  check_unsupported,
+		check_packages,	   check_enforcement,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {

@@ -61,7 +61,7 @@
 	X(SEND_TREES, "pass O_PATH descriptors of the n folders in blob to the parent at once, tag m") \
 	X(SEND_FILE, "pass a descriptor of src, open for reading, to the parent, tag n") \
 	X(PTY,       "make a pty of the box's devpts (n rows, m columns) for 0, 1, 2; pass its master") \
-	X(FDS,       "0, 1, 2 as given; 3 the handshake, 4 init; everything else closed")
+	X(FDS,       "0, 1, 2 as given; 3 the handshake, 4 init, 5 the channel if there is one; everything else closed")
 
 enum op_kind {
 #define X(name, help) OP_##name,

@@ -12,8 +12,10 @@
 #include "runtime/denials.h"
 #include "runtime/hints.h"
 #include "runtime/record.h"
+#include "runtime/report.h"
 #include "runtime/stage.h"
 #include "runtime/streams.h"
+#include "runtime/tiers.h"
 #include "runtime/verdict.h"
 
 #include <errno.h>
@@ -41,7 +43,7 @@ static struct watch *watch_new(struct nsbox_box *box, struct nsbox_error *err)
 	w->policy = &box->policy;
 	w->plan = &box->plan;
 	w->egress = egress_is_needed(&box->policy) ? &box->egress : NULL;
-	w->cgroup.fd = -1;
+	w->cgroup.fd = w->channel = w->pipes[0] = w->pipes[1] = -1;
 	w->live = (struct live)LIVE_INIT;
 	pthread_mutex_init(&w->lock, NULL);
 	w->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -55,17 +57,23 @@ static void watch_free(struct watch *w)
 {
 	if (!w)
 		return;
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < PUMP_COUNT; i++)
 		if (w->pump_used[i])
 			pump_close(&w->pumps[i]);
 	live_close(&w->live);
 	(w->is_stuck ? cgroup_leave : cgroup_destroy)(&w->cgroup);
 	capture_free(&w->out);
 	capture_free(&w->err);
+	capture_free(&w->report);
 	if (w->epoll >= 0)
 		close(w->epoll);
 	if (w->timer >= 0)
 		close(w->timer);
+	if (w->channel >= 0)
+		close(w->channel);
+	for (int i = 0; i < 2; i++)
+		if (w->pipes[i] >= 0)
+			close(w->pipes[i]);
 	pthread_mutex_destroy(&w->lock);
 	free(w);
 }
@@ -119,6 +127,7 @@ void run_drop(struct nsbox_box *box)
 	box->artifacts_made = false;
 	free(box->artifacts_dir);
 	box->artifacts_dir = NULL;
+	free(take_ptr(box->language));
 	nsbox_result_free(box->failed_exec);
 	box->failed_exec = NULL;
 	packages_free(&box->packages);
@@ -126,6 +135,13 @@ void run_drop(struct nsbox_box *box)
 }
 
 /* --------------------------------------------------------------------- start -- */
+
+#define UNSAFE_NOTE "the tier local_unsafe isolates nothing: of the policy only time and output are in force"
+
+static bool is_plain(const struct nsbox_box *box)
+{
+	return box->tier == NSBOX_TIER_LOCAL_UNSAFE;
+}
 
 static int launch_once(struct nsbox_box *box, struct watch *w, const struct streams *s,
 		       int *failed_op, struct nsbox_error *err)
@@ -138,7 +154,7 @@ static int launch_once(struct nsbox_box *box, struct watch *w, const struct stre
 		.in = s->child[0], .out = s->child[1], .err = s->child[2],
 		.own_pipes = (s->child_owned[0] ? 1U : 0) | (s->child_owned[1] ? 2U : 0) |
 			     (s->child_owned[2] ? 4U : 0),
-		.tty = a->tty, .deadline_ms = w->setup_ms,
+		.tty = a->tty, .is_plain = is_plain(box), .channel = s->child_channel, .deadline_ms = w->setup_ms,
 		.network = w->egress ? egress_hand_over : NULL, .network_arg = w->egress,
 		.connect = veth_is_wanted(&box->policy) ? veth_connect : NULL,
 		.connect_arg = &box->veth,
@@ -201,7 +217,9 @@ static int build_and_launch(struct nsbox_box *box, struct watch *w, const struct
 		int failed_op = -1;
 		const struct assemble_how how = {
 			.proc = box->proc, .interps = &box->interps, .inlet = box->inlet,
-			.no_listener = box->no_listener, .packages = &box->packages,
+			.no_listener = box->no_listener, .is_plain = is_plain(box),
+			.packages = &box->packages,
+			.check = box->examine.has_check ? &box->examine.check : NULL,
 			.pool = box->policy.net.publish.n ? EGRESS_POOL_SIZE : 0,
 		};
 		int r = assemble(&box->plan, &box->host, &box->policy, run, &how, err);
@@ -234,104 +252,6 @@ static int build_and_launch(struct nsbox_box *box, struct watch *w, const struct
 
 /* ------------------------------------------------------------------ packages -- */
 
-static bool set_helper(void *arg, struct nsbox_box *helper)
-{
-	struct nsbox_box *box = arg;
-	bool is_killed;
-
-	pthread_mutex_lock(&box->lock);
-	box->helper = helper;
-	is_killed = box->kill_wanted;
-	pthread_mutex_unlock(&box->lock);
-	return is_killed;
-}
-
-/* The run is over before it began: nsbox_box_fd() is readable at once. */
-static int set_over(struct nsbox_box *box, const struct watch *w, struct nsbox_result *res,
-		    const char *reason, struct nsbox_error *err)
-{
-	const struct itimerspec at_once = { .it_value.tv_nsec = 1 };
-
-	if (!res)
-		return err_nomem(err);
-	res->reason = strdup(reason);
-	box->failed_exec = res;
-	timerfd_settime(w->timer, 0, &at_once, NULL);
-	return res->reason ? 0 : err_nomem(err);
-}
-
-static int without_packages(struct nsbox_box *box, const struct watch *w, struct nsbox_error *err)
-{
-	struct nsbox_result *res = calloc(1, sizeof(*res));
-	const char *reason = box->packages.failed;
-
-	if (res) {
-		res->verdict = box->packages.is_killed ? NSBOX_SIGNALED : NSBOX_SKIPPED;
-		res->signal = box->packages.is_killed ? SIGKILL : 0;
-		res->exit_code = -1;
-	}
-	return set_over(box, w, res, reason ? reason : "killed: while packages were installed", err);
-}
-
-static const struct interp *python_of(const struct interps *in)
-{
-	for (size_t i = 0; i < in->n; i++)
-		if (strcmp(in->store[i].language, "python") == 0)
-			return &in->store[i];
-	return NULL;
-}
-
-/* 1: nothing is to be run. */
-static int take_packages(struct nsbox_box *box, const struct nsbox_run *run,
-			 struct nsbox_error *err)
-{
-	const struct policy *p = &box->policy;
-	struct packages_request q = {
-		.list = &p->packages.list, .run = p->packages.in_code ? run : NULL,
-		.progress = run->progress, .progress_arg = run->progress_arg,
-		.running = set_helper, .running_arg = box,
-	};
-	int r = q.list->n || q.run ? interps_get(&box->interps, run, err) : 0;
-
-	if (r < 0 || (!q.list->n && !q.run))
-		return r;
-	q.python = python_of(&box->interps);
-	if (!q.python && !q.list->n)
-		return 0; /* no language with such blocks */
-	if (!q.python) {
-		err_hint(err, "packages come from a Python index: use them with python, or with 'nsbox run' where there is a python3");
-		return err_set(err, NSBOX_E_UNSUPPORTED, "packages.list is not for %s",
-			       run->language ? run->language : "a host without python3");
-	}
-	r = packages_get(&box->packages, &q, err);
-	return r < 0 ? r : box->packages.failed || box->packages.is_killed;
-}
-
-/* The payload could not be executed: 126 and 127 are results, the rest are errors. */
-static int exec_failed(struct nsbox_box *box, const struct watch *w, struct nsbox_error *err)
-{
-	int os_errno = w->live.exec_errno;
-	const char *name = box->plan.argv.v[1], *sentence = "";
-	int status = hints_exec(os_errno, &sentence);
-	struct nsbox_result *res;
-	char text[512];
-
-	if (!status) {
-		err_stage(err, stage_name(STAGE_exec));
-		if (os_errno == E2BIG)
-			err_hint(err, "pass large data in a file (--ro) or on stdin (-i)");
-		return err_errno(err, os_errno == E2BIG ? NSBOX_E_USAGE : NSBOX_E_SETUP, os_errno,
-				 "execute %s", name);
-	}
-	res = calloc(1, sizeof(*res));
-	if (!res)
-		return err_nomem(err);
-	snprintf(text, sizeof(text), "%s: %s", sentence, name);
-	res->verdict = NSBOX_EXITED;
-	res->exit_code = status;
-	return set_over(box, w, res, text, err);
-}
-
 static int start_watching(struct nsbox_box *box, struct watch *w, const struct nsbox_run *run,
 			  struct nsbox_error *err)
 {
@@ -340,6 +260,8 @@ static int start_watching(struct nsbox_box *box, struct watch *w, const struct n
 
 	if (run->flags & NSBOX_RUN_TTY)
 		r = streams_open_pty(w, run, err);
+	if (is_plain(box) && run->artifacts_dir)
+		w->live.work_fd = open(box->plan.view.workdir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (r >= 0 && w->egress && egress_settle(w->egress, w->epoll) < 0)
 		r = err_sys(err, "watch nsbox-egress");
 	if (r < 0) {
@@ -373,13 +295,19 @@ failed:
 	return err_errno(err, NSBOX_E_USAGE, errno, "open artifact folder %s", dir);
 }
 
+static int keep_language(struct nsbox_box *box, const char *language, struct nsbox_error *err)
+{
+	box->language = strdup(language);
+	return box->language ? 0 : err_nomem(err);
+}
+
 int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_error *err)
 {
-	struct streams s = { .child = { -1, -1, -1 } };
+	struct streams s = STREAMS_INIT;
 	uint64_t from = now_us();
+	int r, is_judged = 0;
 	bool is_over;
 	struct watch *w;
-	int r;
 
 	/* The clock that file systems stamp with: it lags behind the exact one. */
 	clock_gettime(CLOCK_REALTIME_COARSE, &box->started);
@@ -393,10 +321,16 @@ int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_e
 	box->veth.policy = &box->policy;
 	r = w->epoll < 0 || w->timer < 0 ? NSBOX_E_SYSTEM
 					 : streams_open(&s, w, run, &box->policy, err);
+	if (r >= 0 && box->examine.is_wanted)
+		r = streams_open_report(&s, w, REPORT_MAX, err);
+	if (r >= 0 && run->language)
+		r = keep_language(box, run->language, err);
 	if (r >= 0 && run->artifacts_dir)
 		r = prepare_artifacts(box, run->artifacts_dir, err);
 	if (r >= 0)
-		r = take_packages(box, run, err);
+		is_judged = r = run_judge_first(box, w, run, err);
+	if (r == 0)
+		r = run_take_packages(box, run, err);
 	is_over = r == 1;
 	from = now_us();
 	if (r == 0 && w->egress)
@@ -405,9 +339,9 @@ int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_e
 		r = build_and_launch(box, w, run, &s, err);
 	streams_close_child(&s);
 	if (is_over)
-		r = without_packages(box, w, err);
+		r = is_judged == 1 ? 0 : run_without_packages(box, w, err);
 	else if (r == 1)
-		r = exec_failed(box, w, err);
+		r = run_exec_failed(box, w, err);
 	else if (r == 0)
 		r = start_watching(box, w, run, err);
 	box->setup_us = now_us() - from;
@@ -476,9 +410,11 @@ static int fill_common(struct nsbox_result *r, const struct nsbox_box *box,
 {
 	memcpy(r->enforced, box->plan.enforced, sizeof(r->enforced));
 	r->limits = box->plan.limits;
-	r->tier = strdup("local");
+	r->tier = strdup(tier_row(box->tier)->name);
 	r->working_directory = strdup(box->plan.view.workdir ? box->plan.view.workdir : "/");
 	r->setup_us = box->setup_us;
+	if (is_plain(box) && strlist_add(&r->notes, UNSAFE_NOTE) < 0)
+		return err_nomem(err);
 	if (!r->tier || !r->working_directory || strlist_copy(&r->notes, &box->plan.view.notes) < 0 ||
 	    note_left_out(r, box) < 0 || egress_warnings(&box->policy, &r->notes) < 0)
 		return err_nomem(err);
@@ -524,6 +460,8 @@ static int result_of_run(struct nsbox_box *box, struct nsbox_result **out,
 		code = err_nomem(err);
 	if (code >= 0)
 		code = fill_streams(r, w, err);
+	if (code >= 0)
+		code = examine_fill(r, &box->examine, w, box->language, err);
 	if (code >= 0)
 		code = fill_artifacts(r, box, err);
 	if (code < 0) {

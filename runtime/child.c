@@ -145,16 +145,17 @@ static long move_up(int *fd)
 }
 
 /*
- * 0, 1, 2 are the payload's streams, 3 the handshake, 4 init; all else is closed.
- * Sources are first copied out of the way: any of them may be one of the targets.
+ * 0, 1, 2 are the payload's streams, 3 the handshake, 4 init, 5 the channel; all else is
+ * closed. Sources are first copied out of the way: any of them may be one of the targets.
  */
 long do_fds(struct child_args *a, const struct op *op)
 {
-	int *const from[] = { &a->in, &a->out, &a->err, &a->sock, &a->init_fd };
+	int *const from[] = { &a->in, &a->out, &a->err, &a->sock, &a->init_fd, &a->channel };
+	unsigned n = a->channel < 0 ? BOX_FD_CHANNEL : BOX_FD_CHANNEL + 1;
 	long r;
 
 	(void)op;
-	for (unsigned i = 0; i < 5; i++) {
+	for (unsigned i = 0; i < n; i++) {
 		/* The box's own /dev/null, not the host's: it can be opened again by name. */
 		if (*from[i] < 0)
 			*from[i] = (int)sys(openat, AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC, 0);
@@ -164,13 +165,13 @@ long do_fds(struct child_args *a, const struct op *op)
 		if (r < 0)
 			return r;
 	}
-	for (unsigned i = 0; i < 5; i++) {
+	for (unsigned i = 0; i < n; i++) {
 		r = sys(dup3, *from[i], (int)i, i == BOX_FD_INIT ? O_CLOEXEC : 0);
 		if (r < 0)
 			return r;
 		*from[i] = (int)i;
 	}
-	return sys(close_range, 5, ~0U, 0);
+	return sys(close_range, n, ~0U, 0);
 }
 
 /* ------------------------------------------------------------------- walking -- */

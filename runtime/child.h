@@ -16,6 +16,7 @@ struct child_args {
 	int launcher_sock;	/* the other end: its copy is closed first of all */
 	int in, out, err;	/* become 0, 1, 2; -1: the box's /dev/null */
 	int init_fd;		/* sealed memfd with init */
+	int channel;		/* the payload's end; -1: none */
 	const char *const *argv; /* of init: "nsbox-init", then the payload's */
 	const char *const *env;	/* of the payload; init passes it on */
 	bool was_moved;		/* into its cgroup, by the launcher, after its birth; set

@@ -12,6 +12,7 @@
 #include "base/strlist.h"
 #include "rootfs/interp.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Where nsbox puts its own files in a box; read-only, made by FILE operations. */
@@ -23,14 +24,24 @@ struct lang_file {
 	size_t len;
 };
 
+/* What is said about a source before, or instead of, running it (lang_check.c). */
+struct lang_check {
+	bool only;		/* tier static: check, and that is all */
+	const struct strlist *allow; /* imports.allow; NULL: all may be imported */
+	bool strict;		/* imports.mode */
+	bool with_ast;		/* the report has the syntax tree */
+};
+
 struct lang_request {
 	const struct interp *interp;
 	const char *code;	/* source text; NULL: file is given */
 	size_t code_len;
 	const char *file;	/* absolute path of the script in the box, or NULL */
+	bool is_kernel;		/* neither: it runs cells (runtime/repl.h) */
 	const char *project;	/* absolute folder in the box, or NULL */
 	const char *packages;	/* absolute folder in the box, or NULL */
 	const char *const *args; /* NULL-terminated, may be NULL */
+	const struct lang_check *check; /* NULL: none */
 };
 
 struct lang_command {

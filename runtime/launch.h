@@ -21,8 +21,10 @@ struct launch_request {
 	const struct bpf *payload_filter; /* stacked for the payload alone; may be NULL */
 	int init_fd;			/* sealed memfd */
 	int in, out, err;		/* the child's ends; -1: /dev/null */
+	int channel;			/* the payload's end of its channel; -1: none */
 	unsigned own_pipes;		/* 1 << 0..2: that end is a pipe of ours */
 	bool tty;
+	bool is_plain;			/* a process like any other: no namespace, no ids */
 	int deadline_ms;		/* for the set-up alone */
 	/*
 	 * For each packet of the box's network: tag WIRE_TAG_INLET, _PORTS or _POOL, `bits` as
@@ -49,6 +51,7 @@ struct live { /* a box that runs */
 	int pty;		/* master, when the plan makes one */
 	uid_t uid;
 	gid_t gid;
+	bool is_plain;		/* not PID 1 of anything: see watch_kill() */
 	uint32_t left_out;	/* 1 + index of the first optional bind left out; 0: none */
 	int exec_errno;		/* launch() returned 1: why the payload did not start */
 };

@@ -8,9 +8,11 @@
 #include "runtime/streams.h"
 
 #include "base/cleanup.h"
+#include "runtime/box.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -99,6 +101,54 @@ static int guard_terminal(struct pump *p, bool used, const struct nsbox_run *run
 	return pump_filter(p, (run->flags & NSBOX_RUN_TTY) != 0, err);
 }
 
+/* The child's end blocks, as its streams do. */
+static int open_channel(struct streams *s, struct watch *w, struct nsbox_error *err)
+{
+	int ends[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+		return err_sys(err, "make the channel's socket pair");
+	w->channel = ends[0];
+	s->child_channel = ends[1];
+	if (fcntl(ends[0], F_SETFL, O_NONBLOCK) < 0)
+		return err_sys(err, "set up the channel");
+	return 0;
+}
+
+/* Where the channel would be, a pipe: one more stream that is captured. */
+int streams_open_report(struct streams *s, struct watch *w, uint64_t limit,
+			struct nsbox_error *err)
+{
+	int ends[2], r;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_sys(err, "make a pipe");
+	s->child_channel = ends[1];
+	capture_init(&w->report, limit);
+	r = pump_open(&w->pumps[PUMP_REPORT], w->epoll, (struct pump_end){ ends[0], false },
+		      (struct pump_end){ -1, false }, err);
+	w->pump_used[PUMP_REPORT] = r >= 0;
+	w->pumps[PUMP_REPORT].capture = &w->report;
+	return r;
+}
+
+/* Pipes that the kernel's owner reads itself (repl_text.c). */
+static int open_kernel_pipes(struct streams *s, struct watch *w, struct nsbox_error *err)
+{
+	for (int i = 0; i < 2; i++) {
+		int ends[2];
+
+		if (pipe2(ends, O_CLOEXEC) < 0)
+			return err_sys(err, "make a pipe");
+		w->pipes[i] = ends[0];
+		s->child[i + 1] = ends[1];
+		s->child_owned[i + 1] = true;
+		if (fcntl(ends[0], F_SETFL, O_NONBLOCK) < 0)
+			return err_sys(err, "set up a pipe");
+	}
+	return 0;
+}
+
 int streams_open(struct streams *s, struct watch *w, const struct nsbox_run *run,
 		 const struct policy *p, struct nsbox_error *err)
 {
@@ -106,11 +156,15 @@ int streams_open(struct streams *s, struct watch *w, const struct nsbox_run *run
 	const int fds[] = { run->in_fd, run->out_fd, run->err_fd };
 	int r = 0;
 
-	*s = (struct streams){ .child = { -1, -1, -1 } };
+	*s = STREAMS_INIT;
 	capture_init(&w->out, p->limits.stdout_bytes);
 	capture_init(&w->err, p->limits.stderr_bytes);
 	for (int i = 0; i < 3 && r >= 0; i++)
 		r = check_fd(i, modes[i], fds[i], err);
+	if (r >= 0 && (run->flags & NSBOX_RUN_CHANNEL))
+		r = open_channel(s, w, err);
+	if (r >= 0 && (run->flags & RUN_KERNEL))
+		return open_kernel_pipes(s, w, err);
 	if (r < 0 || (run->flags & NSBOX_RUN_TTY))
 		return r; /* the child makes the pty; see streams_open_pty() */
 	for (int i = 0; i < 3 && r >= 0; i++)
@@ -134,6 +188,9 @@ void streams_close_child(struct streams *s)
 		s->child_owned[i] = false;
 		s->child[i] = -1;
 	}
+	if (s->child_channel >= 0)
+		close(s->child_channel);
+	s->child_channel = -1;
 }
 
 int streams_open_pty(struct watch *w, const struct nsbox_run *run, struct nsbox_error *err)

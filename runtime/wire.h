@@ -9,6 +9,7 @@
  *   launcher -> init    START   flags, then the payload's own BPF program (or none); with
  *                               a network, once the launcher has handed all of it on
  *   launcher -> init    SIGNAL  value: forward it to the payload's process group
+ *   launcher -> init    KILL    end the payload and all that came of it (WIRE_START_TREE)
  *   launcher -> init    PAUSE   value 1: stop all processes of the box, 0: continue
  *   child -> launcher   FAIL    stage, op, value = errno
  *   child -> launcher   FD      value: tag; the descriptor is in SCM_RIGHTS; with
@@ -29,7 +30,7 @@ enum { WIRE_MAGIC = 0x6e736278 };
 
 enum wire_type {
 	WIRE_GO = 1, WIRE_START, WIRE_SIGNAL, WIRE_PAUSE,
-	WIRE_FAIL, WIRE_FD, WIRE_RUNNING, WIRE_EXIT
+	WIRE_FAIL, WIRE_FD, WIRE_RUNNING, WIRE_EXIT, WIRE_KILL
 };
 
 struct wire_msg {
@@ -42,6 +43,8 @@ struct wire_msg {
 
 enum wire_start_flag {
 	WIRE_START_TTY = 1,	/* fd 0 becomes the controlling terminal */
+	WIRE_START_CHANNEL = 2,	/* fd 5 is the payload's channel: it gets it as 3 */
+	WIRE_START_TREE = 4,	/* init is no PID 1: it must end its descendants itself */
 };
 
 struct wire_start {
@@ -59,7 +62,9 @@ struct wire_exit {
 };
 
 /* Descriptors of the child from stage `limits` on, and of init. */
-enum { BOX_FD_SOCK = 3, BOX_FD_INIT = 4 };
+enum { BOX_FD_SOCK = 3, BOX_FD_INIT = 4, BOX_FD_CHANNEL = 5 };
+/* Where the payload finds its channel. */
+enum { PAYLOAD_FD_CHANNEL = 3 };
 /* Tags of WIRE_FD. */
 enum { WIRE_TAG_WORK = 1, WIRE_TAG_PTY = 2, WIRE_TAG_SEGMENTS = 3, WIRE_TAG_TREES = 4,
        WIRE_TAG_LISTENER = 5, WIRE_TAG_INLET = 6, WIRE_TAG_PORTS = 7, WIRE_TAG_POOL = 8 };

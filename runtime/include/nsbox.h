@@ -206,10 +206,28 @@ enum nsbox_tier {
 	NSBOX_TIER_DOCKER_UNSAFE = 5  /* an engine's container, no policy */
 };
 
+/* The tiers as a table. @i from 0; NSBOX_E_USAGE past the end. The strings are static. */
+struct nsbox_tier_info {
+	const char *name;	/* "static" */
+	const char *help;
+	int32_t tier;		/* enum nsbox_tier */
+	int32_t is_built;	/* this version has it; the booleans are 0 or 1 */
+	int32_t runs_code;
+	int32_t isolates;
+};
+NSBOX_API int nsbox_tier_info(size_t i, struct nsbox_tier_info *out);
+
 /*
  * Build a sandbox. Refuses with NSBOX_E_UNSUPPORTED rather than drop a
- * protection the policy asks for. The policy is copied. This version has
- * NSBOX_TIER_LOCAL; the others are NSBOX_E_UNSUPPORTED.
+ * protection the policy asks for. The policy is copied. A tier that this version does not
+ * have (nsbox_tier_info) is NSBOX_E_UNSUPPORTED.
+ *
+ * A run of NSBOX_TIER_STATIC needs a language with code or file. It executes nothing of
+ * the source: in a box with small limits of its own (of the policy only imports.*,
+ * enforce.* and observe.* count) the interpreter that would run it parses it. Result:
+ * NSBOX_SKIPPED, status 0 with the reason "parsed: ...", or 122 with "parse_failed: ...",
+ * "unauthorized_imports: ..." or "relative_import: ..."; what was found is "analysis" in
+ * the JSON. Output, arguments, artifacts and timeout of the request are not looked at.
  */
 NSBOX_API NSBOX_MUST_CHECK int
 nsbox_box_open(struct nsbox_box **out, enum nsbox_tier tier,
@@ -232,6 +250,11 @@ enum nsbox_run_flag {
 				   to in_fd and out_fd without a bound (or captured within
 				   it); err is not used. The caller puts its own terminal,
 				   if there is one, into raw mode */
+	NSBOX_RUN_CHANNEL = 4,	/* the payload has a stream socket as descriptor 3, whose other
+				   end is nsbox_box_channel(): what a driver in the box and
+				   its host say to each other, apart from its output */
+	NSBOX_RUN_AST = 8,	/* the analysis of a checked Python source has its syntax tree
+				   (at most 1 MiB of JSON and 200 levels) */
 	NSBOX_RUN_RAW_ESCAPES = 2 /* a relay to a terminal passes every escape sequence;
 				   otherwise titles, clipboard access and the like are
 				   taken out, and without a pty also questions that the
@@ -303,6 +326,15 @@ NSBOX_API NSBOX_MUST_CHECK int
 nsbox_box_collect(struct nsbox_box *box, struct nsbox_result **out,
 		  struct nsbox_error *err);
 
+/*
+ * The host's end of the run's channel (NSBOX_RUN_CHANNEL): a connected AF_UNIX stream
+ * socket, non-blocking, close-on-exec, the box's own from start to collect; -1: none. What
+ * comes from it was written by unreviewed code. Read it without room for control data: the
+ * kernel then drops descriptors that are sent along. Never send one, nor write without
+ * MSG_NOSIGNAL.
+ */
+NSBOX_API int nsbox_box_channel(const struct nsbox_box *box);
+
 /* Wait at most timeout_ms (-1: for ever) and handle what came. 1: collect now; 0: the
  * run goes on, perhaps before the time is over. */
 NSBOX_API NSBOX_MUST_CHECK int
@@ -352,6 +384,73 @@ nsbox_box_network(struct nsbox_box *box, const struct nsbox_policy *policy,
 
 /* Kill, remove every trace on the host but the entry in the list of boxes, and free. */
 NSBOX_API void nsbox_box_close(struct nsbox_box *box);
+
+/* ------------------------------------------------------------- kernel -- */
+
+/*
+ * An interpreter that stays: it runs one cell after another in a box that is held
+ * open, keeps its state between them, and answers with the value of the last
+ * expression. Requests and events are JSON objects, listed in libnsbox(3); what comes
+ * from the box was checked before (UTF-8, JSON, at most 64 MiB and 64 levels), and is
+ * as little to be trusted as any other output of a program.
+ *
+ *   open, send, then whenever the descriptor is readable: next until it returns 0.
+ *
+ * Requests are done one after another, in the order they were sent. What a cell printed
+ * comes before its event "done"; what a thread prints later comes with the next request.
+ * A cell prints at most limits.stdout and limits.stderr of the policy; what is over is
+ * counted and dropped. An interpreter that dies ends the request in hand (status
+ * "exited", or what was the cause) and is started anew, in a fresh run of the same box:
+ * its variables and its files outside of what the policy binds are gone.
+ *
+ * One kernel is used by one thread at a time.
+ */
+struct nsbox_kernel;
+
+/*
+ * @run: language, and what else is wanted of interpreter, project, argv (arguments), env,
+ * cwd, name, artifacts_dir; no code, no file, no descriptors, no flags but
+ * NSBOX_RUN_CHANNEL. timeout_ms is the life of the kernel, restarts included. The box must
+ * be idle; it is busy until close, and must not be closed before. Returns when the
+ * interpreter was started; the event "ready" says that it answers.
+ */
+NSBOX_API NSBOX_MUST_CHECK int
+nsbox_kernel_open(struct nsbox_kernel **out, struct nsbox_box *box,
+		  const struct nsbox_run *run, struct nsbox_error *err);
+
+/* Poll it for reading; level-triggered, close-on-exec, the same until close. */
+NSBOX_API int nsbox_kernel_fd(const struct nsbox_kernel *k);
+
+/*
+ * Queue one request, or the answer to an event "call". NSBOX_E_USAGE: it is no such
+ * object; it says why. NSBOX_E_BUSY: too much is queued, nobody waits for that answer, or
+ * the kernel is over.
+ */
+NSBOX_API NSBOX_MUST_CHECK int
+nsbox_kernel_send(struct nsbox_kernel *k, const char *json, size_t len,
+		  struct nsbox_error *err);
+
+/*
+ * 1: *json is an event, *len bytes and a NUL; it lives until the next call on this
+ * kernel. 0: none now. Negative: the kernel is over, and every request had its event;
+ * NSBOX_E_BUSY when its time is over or it was ended, else what went wrong. Close it.
+ */
+NSBOX_API NSBOX_MUST_CHECK int
+nsbox_kernel_next(struct nsbox_kernel *k, const char **json, size_t *len,
+		  struct nsbox_error *err);
+
+/*
+ * Interrupt the request in hand, as Ctrl-C does; an interpreter that goes on for two
+ * seconds is killed and started anew. Nothing is done when there is none.
+ */
+NSBOX_API NSBOX_MUST_CHECK int
+nsbox_kernel_interrupt(struct nsbox_kernel *k, struct nsbox_error *err);
+
+/* Kill what is left and free, also on failure. out: the result of the box's last run, or
+ * NULL. k may be NULL when out is. */
+NSBOX_API int
+nsbox_kernel_close(struct nsbox_kernel *k, struct nsbox_result **out,
+		   struct nsbox_error *err);
 
 /* ------------------------------------------------------------- result -- */
 

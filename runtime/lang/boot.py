@@ -4,7 +4,8 @@
 #   SOURCE  the file that holds it        ARGV0    sys.argv[0]
 #   PATH    sys.path, or [] to keep it    PROJECT  the folder that comes last
 #   PACKAGES  the folder of what was installed for this run, or None
-#   LATE    the file late.py
+#   LATE    the file late.py              CHECK    the file that judges imports, or None
+#   KERNEL  the files of a kernel (kernel.py comes last), or []
 #   PTH     the file pth.py, if the start of this interpreter runs foreign code, or
 #           None; then PTH_FILES and CUSTOM say which
 # Must: leave no trace in the user's module, and no frame in his tracebacks.
@@ -114,9 +115,24 @@ def make_main():
     return main.__dict__
 
 
+def checked(source):
+    # imports.allow is set. Told on descriptor 3, which is gone before the user's code
+    # runs, so that nobody else can tell it.
+    load(CHECK)
+    word, sentence, analysis, code = examine(source)
+    send_report(word, sentence, analysis)
+    posix.close(3)
+    if word != 'ok':
+        raise SystemExit(122)
+    guard_imports()
+    return code
+
+
 def make_code():
     with open(SOURCE, 'rb') as f:
         source = f.read()
+    if CHECK:
+        return checked(source)
     if b'\0' in source:
         load_late()
         refuse_null(source)
@@ -126,6 +142,12 @@ def make_code():
 try:
     sys.argv[0] = ARGV0
     set_path()
+    if KERNEL:
+        if CHECK:
+            load(CHECK)
+        for part in KERNEL:
+            load(part)
+        run_kernel()
     exec(make_code(), make_main())
 except SystemExit:
     raise

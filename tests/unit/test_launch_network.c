@@ -90,7 +90,7 @@ static int run(struct supervisor *s, bool has_supervisor, struct live *l, struct
 	struct view view = { 0 };
 	struct identity id;
 	int pipe_fds[2], failed_op, r;
-	struct launch_request req = { .id = &id, .view = &view, .argv = argv, .env = env,
+	struct launch_request req = { .id = &id, .view = &view, .argv = argv, .env = env, .channel = -1,
 				      .in = -1, .err = -1, .deadline_ms = LONG_MS,
 				      .network = has_supervisor ? take : NULL, .network_arg = s };
 	struct plan *plan = network_plan();

@@ -20,19 +20,22 @@ static const char *const shells[] = { "bash", NULL };
 
 /* clang-format off */
 const struct args_row args_rows[] = {
-	{ "--code", 'c', "CODE", FOR_CODE, GROUP_RUN, ARG_TEXT, FIELD(code), NULL,
+	{ "--code", 'c', "CODE", FOR_CODE | FOR_STATIC, GROUP_RUN, ARG_TEXT, FIELD(code), NULL,
 	  "the source text itself, instead of FILE" },
-	{ "--language", 0, "LANG", FOR_CODE, GROUP_RUN, ARG_TEXT, FIELD(language), languages,
+	{ "--language", 0, "LANG", FOR_CODE | FOR_STATIC, GROUP_RUN, ARG_TEXT, FIELD(language), languages,
 	  "python, javascript or bash; else the extension of FILE decides, else python" },
 	{ "--tier", 0, "TIER", FOR_BOX, GROUP_RUN, ARG_TEXT, FIELD(tier), tiers,
-	  "how strongly to isolate; this version has local (the default)" },
-	{ "--interpreter", 0, "PATH", FOR_BOX, GROUP_RUN, ARG_TEXT, FIELD(interpreter), NULL,
+	  "how strongly to isolate: local (the default); static only checks the source; "
+	  "local_unsafe isolates nothing" },
+	{ "--interpreter", 0, "PATH", FOR_BOX | FOR_STATIC, GROUP_RUN, ARG_TEXT, FIELD(interpreter), NULL,
 	  "this python3 or node instead of the one on PATH (also NSBOX_PYTHON, NSBOX_NODE)" },
-	{ "--project", 0, "DIR", FOR_BOX, GROUP_RUN, ARG_TEXT, FIELD(project), NULL,
+	{ "--project", 0, "DIR", FOR_BOX | FOR_STATIC, GROUP_RUN, ARG_TEXT, FIELD(project), NULL,
 	  "show this folder read-only; its modules come last on the module path" },
 	{ "--workdir", 'w', "DIR", FOR_BOX, GROUP_RUN, ARG_TEXT, FIELD(workdir), NULL,
 	  "start here, as the box sees it; else your own folder if the box shows it, else "
 	  "/workspace" },
+	{ "--ast", 0, NULL, FOR_CODE | FOR_STATIC, GROUP_CODE, ARG_TRUE, FIELD(ast), NULL,
+	  "the record of a checked Python source has its syntax tree as well" },
 	{ "--name", 0, "NAME", FOR_RUN | FOR_CODE, GROUP_RUN, ARG_TEXT, FIELD(name), NULL,
 	  "what 'nsbox top' calls the box; else the name of the command or the language" },
 	{ "--stdin", 'i', NULL, FOR_BOX, GROUP_RUN, ARG_TRUE, FIELD(keep_stdin), NULL,
@@ -47,8 +50,8 @@ const struct args_row args_rows[] = {
 	  "no module may be imported (the empty --allow-import list)" },
 	{ "--artifacts", 0, "DIR", FOR_BOX, GROUP_OUTPUT, ARG_TEXT, FIELD(artifacts), NULL,
 	  "copy the files that the run made into this folder of the host" },
-	{ "--json", 0, NULL, FOR_BOX | FOR_SHOW | FOR_DOCTOR | FOR_VERSION | FOR_TOP | FOR_SWEEP |
-	  FOR_CACHE_LIST | FOR_CACHE_PRUNE, GROUP_OUTPUT, ARG_TRUE, FIELD(json), NULL,
+	{ "--json", 0, NULL, FOR_BOX | FOR_STATIC | FOR_SHOW | FOR_DOCTOR | FOR_VERSION | FOR_TOP |
+	  FOR_SWEEP | FOR_CACHE_LIST | FOR_CACHE_PRUNE, GROUP_OUTPUT, ARG_TRUE, FIELD(json), NULL,
 	  "exactly one JSON object on standard output (top: one a refresh, each a line)" },
 	{ "--once", 0, NULL, FOR_TOP, GROUP_OUTPUT, ARG_TRUE, FIELD(once), NULL,
 	  "print once and end" },
@@ -62,11 +65,11 @@ const struct args_row args_rows[] = {
 	  "what no run has used for so long: 30d, 12h, 90m, 10s" },
 	{ "--all", 0, NULL, FOR_CACHE_PRUNE, GROUP_RUN, ARG_TRUE, FIELD(all), NULL,
 	  "everything that no run uses just now" },
-	{ "--status-fd", 0, "N", FOR_RUN | FOR_CODE, GROUP_OUTPUT, ARG_FD, FIELD(status_fd), NULL,
+	{ "--status-fd", 0, "N", FOR_RUN | FOR_CODE | FOR_STATIC, GROUP_OUTPUT, ARG_FD, FIELD(status_fd), NULL,
 	  "write the JSON record to this descriptor, whatever happens to the output" },
 	{ "--raw-escapes", 0, NULL, FOR_RUN | FOR_CODE, GROUP_OUTPUT, ARG_TRUE, FIELD(raw_escapes), NULL,
 	  "pass every escape sequence to your terminal, clipboard and title included" },
-	{ "--quiet", 'q', NULL, FOR_RUN | FOR_CODE, GROUP_OUTPUT, ARG_TRUE, FIELD(quiet), NULL,
+	{ "--quiet", 'q', NULL, FOR_RUN | FOR_CODE | FOR_STATIC, GROUP_OUTPUT, ARG_TRUE, FIELD(quiet), NULL,
 	  "no words about how the run ended (errors of nsbox are still told)" },
 	{ "--verbose", 'v', NULL, FOR_RUN | FOR_CODE, GROUP_OUTPUT, ARG_TRUE, FIELD(verbose), NULL,
 	  "also say what was enforced, what it cost and which files came out" },
@@ -82,6 +85,8 @@ const struct args_row args_rows[] = {
 	  "say instead whether a box could reach this, by which rule; 122 when not" },
 	{ "--result", 0, NULL, FOR_SCHEMA, GROUP_OUTPUT, ARG_TRUE, FIELD(result), NULL,
 	  "the schema of the result record instead of that of policy files" },
+	{ "--schema", 0, NULL, FOR_RPC, GROUP_OUTPUT, ARG_TRUE, FIELD(schema), NULL,
+	  "print the JSON schema of requests, answers and events, and end" },
 	{ "--completion", 0, "SHELL", FOR_HELP, GROUP_OUTPUT, ARG_TEXT, FIELD(completion), shells,
 	  "print a completion script for this shell" },
 	{ "--help", 'h', NULL, FOR_EVERY, GROUP_OTHER, ARG_TRUE, FIELD(help), NULL,
@@ -178,7 +183,9 @@ const char *args_verb_name(unsigned verb)
 		{ FOR_EXPLAIN, "policy explain" }, { FOR_SCHEMA, "policy schema" },
 		{ FOR_DOCTOR, "doctor" },	{ FOR_HELP, "help" },
 		{ FOR_VERSION, "version" },	{ FOR_TOP, "top" },
-		{ FOR_SWEEP, "sweep" },
+		{ FOR_SWEEP, "sweep" },		{ FOR_STATIC, "check" },
+		{ FOR_RPC, "rpc" },
+		{ FOR_CACHE_LIST, "cache list" }, { FOR_CACHE_PRUNE, "cache prune" },
 	};
 
 	for (size_t i = 0; i < CLI_COUNT(names); i++) {

@@ -24,6 +24,7 @@ int verb_sweep(struct args *a);
 int verb_cache_list(struct args *a);
 int verb_cache_prune(struct args *a);
 int verb_help(struct args *a);
+int verb_rpc(struct args *a);
 int verb_top(struct args *a);
 int verb_version(struct args *a);
 
