@@ -196,9 +196,6 @@ static int check_unsupported(CHECK_ARGS)
 		{ p->packages.list.n > 0,
 		  "packages.list cannot be enforced by this version yet",
 		  "install what the code needs beforehand, and show it with --ro" },
-		{ p->imports.allow.is_set,
-		  "imports.allow cannot be enforced by this version yet",
-		  "import rules arrive with the static tier; leave it null" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {

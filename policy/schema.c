@@ -307,7 +307,7 @@ const struct key policy_keys[] = {
 	{ .name = "imports.allow", .type = KEY_LIST_OR_NULL,
 	  .field = AT(imports.allow), .preset = "null",
 	  .flag = "--allow-import", .value_name = "MODULE",
-	  .by = BY_CODE | BY_NOBODY, .tighter = TIGHTER_FEWER,
+	  .by = BY_CODE, .tighter = TIGHTER_FEWER,
 	  .help = "module that may be imported; null: no check; none listed: nothing" },
 	{ .name = "imports.mode", .type = KEY_CHOICE, .field = AT(imports.mode),
 	  .preset = "toplevel", .choices = import_modes, .value_name = "MODE",

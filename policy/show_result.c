@@ -113,7 +113,7 @@ static const struct field after[] = {
 	  "what the caller should know, one sentence each" },
 	{ "setup_ms", MILLISECONDS, "time until the program ran" },
 	{ "orphans_killed", FLAG, "processes were still alive at the end" },
-	{ "analysis", "\"type\":[\"object\",\"null\"]", "of the static tier" },
+	{ "analysis", "\"type\":[\"object\",\"null\"]", "what a check of the source found: language, ok, error, imports, unauthorized, ast" },
 	{ 0 },
 };
 

@@ -16,6 +16,7 @@
 #include "runtime/lang.h"
 #include "runtime/stage.h"
 #include "runtime/trees.h"
+#include "runtime/unsafe.h"
 #include "runtime/wire.h"
 
 #include <errno.h>
@@ -111,27 +112,6 @@ static int absolute(char out[PATH_MAX], const char *path, mode_t type, struct ns
 	return 0;
 }
 
-static int code_argv(struct assembly *a, const struct nsbox_run *run, const struct interps *in,
-		     const struct source *src, struct lang_command *cmd, struct nsbox_error *err)
-{
-	const struct lang_request req = {
-		.interp = in->list[0],
-		.code = run->code,
-		.code_len = run->code && !run->code_len ? strlen(run->code) : run->code_len,
-		.file = src->file[0] ? src->file : NULL,
-		.project = src->project[0] ? src->project : NULL,
-		.is_kernel = (run->flags & RUN_KERNEL) != 0,
-		.args = run->argv,
-	};
-	int r = lang_command(cmd, &req, err);
-
-	if (r < 0)
-		return r;
-	if (strlist_add(&a->argv, "nsbox-init") < 0 || strlist_copy(&a->argv, &cmd->argv) < 0)
-		return err_nomem(err);
-	return 0;
-}
-
 /* ---------------------------------------------------------------------- stages -- */
 
 struct parts { /* what lives only while the plan is made */
@@ -143,6 +123,31 @@ struct parts { /* what lives only while the plan is made */
 	struct source src;
 	struct plan_builder builder;
 };
+
+static int code_argv(struct assembly *a, struct parts *w, struct nsbox_error *err)
+{
+	const struct nsbox_run *run = w->run;
+	const struct source *src = &w->src;
+	const struct lang_request req = {
+		.interp = w->how->interps->list[0],
+		.check = w->how->check,
+		.code = run->code,
+		.code_len = run->code && !run->code_len ? strlen(run->code) : run->code_len,
+		.file = src->file[0] ? src->file : NULL,
+		.project = src->project[0] ? src->project : NULL,
+		.is_kernel = (run->flags & RUN_KERNEL) != 0,
+		.args = run->argv,
+	};
+	int r = lang_command(&w->cmd, &req, err);
+
+	if (r >= 0 && w->how->is_plain && !w->how->look_only)
+		r = unsafe_files(&a->scratch, &w->cmd, err);
+	if (r < 0)
+		return r;
+	if (strlist_add(&a->argv, "nsbox-init") < 0 || strlist_copy(&a->argv, &w->cmd.argv) < 0)
+		return err_nomem(err);
+	return 0;
+}
 
 /*
  * System V segments that nobody has attached are in no process's figures. The kernel
@@ -168,7 +173,7 @@ static int plan_mounts(struct assembly *a, struct parts *w, struct nsbox_error *
 {
 	const struct identity *id = &w->host->id;
 	struct view_extra extras[2];
-	struct view_file files[8];
+	struct view_file files[12];
 	char cwd[PATH_MAX];
 	struct view_request req = {
 		.policy = w->policy, .interps = w->how->interps->list,
@@ -388,8 +393,11 @@ static int env_put(struct strlist *env, const char *assignment)
 
 static int build_environment(struct assembly *a, const struct parts *w, struct nsbox_error *err)
 {
-	int r = environ_build(&a->env, w->policy, (const char *const *)environ, a->view.path, err);
+	const char *const *caller = (const char *const *)environ;
+	int r = environ_build(&a->env, w->policy, caller, a->view.path, err);
 
+	if (r >= 0 && w->how->is_plain)
+		r = unsafe_environment(&a->env, caller, err);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < w->cmd.env.n; i++)
@@ -401,20 +409,53 @@ static int build_environment(struct assembly *a, const struct parts *w, struct n
 	return 0;
 }
 
+static int build_command(struct assembly *a, struct parts *w, struct nsbox_error *err)
+{
+	const struct nsbox_run *run = w->run;
+	int r = interps_get(w->how->interps, run, err);
+
+	if (r >= 0)
+		r = absolute(w->src.file, run->file, S_IFREG, err);
+	if (r >= 0)
+		r = absolute(w->src.project, run->project, S_IFDIR, err);
+	if (r < 0)
+		return r;
+	return run->language ? code_argv(a, w, err) : command_argv(a, run, err);
+}
+
+/* The tier local_unsafe: a command, where to run it, and nothing around it. */
+static int assemble_plain(struct assembly *a, struct parts *w, struct nsbox_error *err)
+{
+	const struct nsbox_run *run = w->run;
+	owned_mem char *here = NULL;
+	int r;
+
+	unsafe_enforced(a->enforced, w->policy, run);
+	r = build_command(a, w, err);
+	if (r < 0)
+		return r;
+	here = run->cwd ? strdup(run->cwd) : run->artifacts_dir ? realpath(run->artifacts_dir, NULL)
+								: getcwd(NULL, 0);
+	if (!here)
+		return err_sys(err, "find the working folder");
+	unsafe_plan(&w->builder, here);
+	a->view.workdir = take_ptr(here);
+	a->plan = plan_freeze(&w->builder, err);
+	if (!a->plan)
+		return err ? err->code : NSBOX_E_NOMEM;
+	enforce_limits(&a->limits, a, w->policy, run);
+	a->view.path = strdup("/usr/bin:/bin");
+	r = a->view.path ? build_environment(a, w, err) : err_nomem(err);
+	return r;
+}
+
 static int assemble_with(struct assembly *a, struct parts *w, struct nsbox_error *err)
 {
 	const struct nsbox_run *run = w->run;
 	int r = enforce_decide(a->enforced, w->host, w->policy, run, err);
 
 	if (r >= 0)
-		r = interps_get(w->how->interps, run, err);
-	if (r >= 0)
-		r = absolute(w->src.file, run->file, S_IFREG, err);
-	if (r >= 0)
-		r = absolute(w->src.project, run->project, S_IFDIR, err);
-	if (r >= 0)
-		r = run->language ? code_argv(a, run, w->how->interps, &w->src, &w->cmd, err)
-				  : command_argv(a, run, err);
+		r = build_command(a, w, err);
 	if (r >= 0)
 		r = build_plan(a, w, err);
 	if (r >= 0)
@@ -430,7 +471,7 @@ int assemble(struct assembly *out, const struct host *host, const struct policy 
 {
 	struct assembly a = { .tty = (run->flags & NSBOX_RUN_TTY) != 0 };
 	struct parts w = { .host = host, .policy = policy, .run = run, .how = how };
-	int r = assemble_with(&a, &w, err);
+	int r = how->is_plain ? assemble_plain(&a, &w, err) : assemble_with(&a, &w, err);
 
 	lang_command_free(&w.cmd);
 	plan_builder_free(&w.builder);
@@ -451,4 +492,5 @@ void assembly_free(struct assembly *a)
 	strlist_free(&a->argv);
 	strlist_free(&a->env);
 	bpf_free(&a->payload_filter);
+	unsafe_remove(take_ptr(a->scratch));
 }

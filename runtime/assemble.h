@@ -14,6 +14,7 @@
 #include "runtime/cgroup.h"
 #include "runtime/identity.h"
 #include "runtime/interps.h"
+#include "runtime/lang.h"
 #include "runtime/record.h"
 
 enum { CGROUP_ROWS_MAX = 16 };
@@ -37,6 +38,7 @@ struct assembly {
 	int cgroup_row_count;
 	enum nsbox_strength enforced[ENF_COUNT];
 	struct in_force limits;
+	char *scratch;		/* folder of boot programs on the host (unsafe.h); NULL */
 	bool tty;
 };
 
@@ -50,6 +52,8 @@ struct assemble_how {
 	enum inlet_rung inlet;
 	unsigned pool;		/* sockets of the box for servers in it (net.publish) */
 	bool no_listener;	/* the kernel gives none: who makes a foreign call just dies */
+	const struct lang_check *check; /* of the source; NULL: none */
+	bool is_plain;		/* tier local_unsafe: no box around the command */
 	bool look_only;		/* dry run: nothing is made on the host */
 	struct interps *interps; /* of the box; filled when it is not yet */
 };

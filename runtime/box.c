@@ -6,6 +6,8 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "runtime/hints.h"
+#include "runtime/tiers.h"
+#include "runtime/unsafe.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -34,15 +36,33 @@ static int open_init(struct nsbox_error *err)
 	return fd;
 }
 
-static int refuse_tier(enum nsbox_tier tier, struct nsbox_error *err)
+static int take_policy(struct nsbox_box *box, const struct policy *p, struct nsbox_error *err)
 {
-	static const char *const names[] = { "?", "static", "local", "docker", "local_unsafe",
-					     "docker_unsafe" };
+	switch (box->tier) {
+	case NSBOX_TIER_STATIC:
+		return examine_policy(&box->policy, p, err);
+	case NSBOX_TIER_LOCAL_UNSAFE:
+		return unsafe_policy(&box->policy, p, err);
+	default:
+		return policy_copy(&box->policy, p, err);
+	}
+}
 
-	if ((unsigned)tier >= ARRAY_SIZE(names) || !tier)
-		return err_set(err, NSBOX_E_USAGE, "%d is no tier", (int)tier);
-	err_hint(err, "use the tier local");
-	return err_set(err, NSBOX_E_UNSUPPORTED, "the tier %s is not built yet", names[tier]);
+/* Of a plain process only the cgroup matters: what is in it is killed as a whole. */
+static int find_host(struct nsbox_box *box, struct nsbox_error *err)
+{
+	int r = 0;
+
+	if (box->tier == NSBOX_TIER_LOCAL_UNSAFE) {
+		box->host.id.caller_uid = geteuid();
+		box->host.id.caller_gid = getegid();
+		cgroup_find(&box->host.place, (enum cgroup_reach)box->policy.enforce.cgroup);
+		return 0;
+	}
+	host_find(&box->host, &box->policy, err, &r);
+	if (r >= 0 && box->policy.fs.write.n)
+		r = identity_for_writing(&box->host.id, err);
+	return r;
 }
 
 int nsbox_box_open(struct nsbox_box **out, enum nsbox_tier tier,
@@ -54,24 +74,23 @@ int nsbox_box_open(struct nsbox_box **out, enum nsbox_tier tier,
 	err_clear(err);
 	if (!out || !policy)
 		return err_set(err, NSBOX_E_USAGE, "nsbox_box_open: out or policy is NULL");
-	if (tier != NSBOX_TIER_LOCAL)
-		return refuse_tier(tier, err);
-	r = policy_check(&policy->p, err);
+	r = tier_check(tier, err);
+	if (r >= 0)
+		r = policy_check(&policy->p, err);
 	if (r < 0)
 		return r;
 	box = calloc(1, sizeof(*box));
 	if (!box)
 		return err_nomem(err);
+	box->tier = tier;
 	box->init_fd = box->listed.slot.fd = -1;
 	box->host.place.fd = -1;
 	egress_init(&box->egress);
 	veth_init(&box->veth);
 	pthread_mutex_init(&box->lock, NULL);
-	r = policy_copy(&box->policy, &policy->p, err);
+	r = take_policy(box, &policy->p, err);
 	if (r >= 0)
-		host_find(&box->host, &box->policy, err, &r);
-	if (r >= 0 && box->policy.fs.write.n)
-		r = identity_for_writing(&box->host.id, err);
+		r = find_host(box, err);
 	if (r >= 0)
 		r = box->init_fd = open_init(err);
 	if (r < 0) {
@@ -102,7 +121,8 @@ void nsbox_box_close(struct nsbox_box *box)
 
 /* No header is that long: a size that was never set, not a tail worth reading. */
 enum { RUN_SIZE_MAX = 4096 };
-enum { RUN_FLAGS = NSBOX_RUN_TTY | NSBOX_RUN_RAW_ESCAPES | NSBOX_RUN_CHANNEL };
+enum { RUN_FLAGS = NSBOX_RUN_TTY | NSBOX_RUN_RAW_ESCAPES | NSBOX_RUN_CHANNEL |
+		   NSBOX_RUN_AST };
 
 static int check_env(const char *const *env, struct nsbox_error *err)
 {
@@ -204,7 +224,15 @@ int nsbox_box_start(struct nsbox_box *box, const struct nsbox_run *in, struct ns
 	if (box->watch)
 		return err_set(err, NSBOX_E_BUSY, "the box has a run in flight");
 	r = run_read(&run, in, err);
-	return r < 0 ? r : run_start(box, &run, err);
+	if (r >= 0)
+		r = examine_decide(&box->examine, box->tier, &box->policy, &run, err);
+	if (r < 0)
+		return r;
+	if (box->tier == NSBOX_TIER_STATIC)
+		examine_request(&run);
+	if (box->tier == NSBOX_TIER_LOCAL_UNSAFE && (run.flags & NSBOX_RUN_TTY))
+		return err_set(err, NSBOX_E_UNSUPPORTED, "the tier local_unsafe has no terminal");
+	return run_start(box, &run, err);
 }
 
 int nsbox_box_fd(const struct nsbox_box *box)

@@ -6,6 +6,7 @@
 #include "policy/policy.h"
 #include "runtime/assemble.h"
 #include "runtime/egress.h"
+#include "runtime/examine.h"
 #include "runtime/listed.h"
 #include "runtime/veth.h"
 #include "runtime/watch.h"
@@ -15,6 +16,7 @@ struct nsbox_policy {
 };
 
 struct nsbox_box {
+	enum nsbox_tier tier;
 	struct policy policy;
 	struct host host;
 	struct interps interps;	/* looked up by the first run */
@@ -25,6 +27,8 @@ struct nsbox_box {
 
 	/* One run at a time. */
 	struct watch *watch;	/* NULL: idle */
+	struct examine examine;	/* of the run's source, before or instead of it */
+	char *language;		/* of the run; NULL: a command */
 	struct assembly plan;
 	struct egress_link egress; /* serves the run's network */
 	struct veth_link veth;	/* keeps it, with net.path=veth */

@@ -12,8 +12,10 @@
 #include "runtime/denials.h"
 #include "runtime/hints.h"
 #include "runtime/record.h"
+#include "runtime/report.h"
 #include "runtime/stage.h"
 #include "runtime/streams.h"
+#include "runtime/tiers.h"
 #include "runtime/verdict.h"
 
 #include <errno.h>
@@ -54,13 +56,14 @@ static void watch_free(struct watch *w)
 {
 	if (!w)
 		return;
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < PUMP_COUNT; i++)
 		if (w->pump_used[i])
 			pump_close(&w->pumps[i]);
 	live_close(&w->live);
 	(w->is_stuck ? cgroup_leave : cgroup_destroy)(&w->cgroup);
 	capture_free(&w->out);
 	capture_free(&w->err);
+	capture_free(&w->report);
 	if (w->epoll >= 0)
 		close(w->epoll);
 	if (w->timer >= 0)
@@ -123,12 +126,20 @@ void run_drop(struct nsbox_box *box)
 	box->artifacts_made = false;
 	free(box->artifacts_dir);
 	box->artifacts_dir = NULL;
+	free(take_ptr(box->language));
 	nsbox_result_free(box->failed_exec);
 	box->failed_exec = NULL;
 	box->over = false;
 }
 
 /* --------------------------------------------------------------------- start -- */
+
+#define UNSAFE_NOTE "the tier local_unsafe isolates nothing: of the policy only time and output are in force"
+
+static bool is_plain(const struct nsbox_box *box)
+{
+	return box->tier == NSBOX_TIER_LOCAL_UNSAFE;
+}
 
 static int launch_once(struct nsbox_box *box, struct watch *w, const struct streams *s,
 		       int *failed_op, struct nsbox_error *err)
@@ -141,7 +152,7 @@ static int launch_once(struct nsbox_box *box, struct watch *w, const struct stre
 		.in = s->child[0], .out = s->child[1], .err = s->child[2],
 		.own_pipes = (s->child_owned[0] ? 1U : 0) | (s->child_owned[1] ? 2U : 0) |
 			     (s->child_owned[2] ? 4U : 0),
-		.tty = a->tty, .channel = s->child_channel, .deadline_ms = w->setup_ms,
+		.tty = a->tty, .is_plain = is_plain(box), .channel = s->child_channel, .deadline_ms = w->setup_ms,
 		.network = w->egress ? egress_hand_over : NULL, .network_arg = w->egress,
 		.connect = veth_is_wanted(&box->policy) ? veth_connect : NULL,
 		.connect_arg = &box->veth,
@@ -204,7 +215,8 @@ static int build_and_launch(struct nsbox_box *box, struct watch *w, const struct
 		int failed_op = -1;
 		const struct assemble_how how = {
 			.proc = box->proc, .interps = &box->interps, .inlet = box->inlet,
-			.no_listener = box->no_listener,
+			.no_listener = box->no_listener, .is_plain = is_plain(box),
+			.check = box->examine.is_wanted || box->examine.check.allow ? &box->examine.check : NULL,
 			.pool = box->policy.net.publish.n ? EGRESS_POOL_SIZE : 0,
 		};
 		int r = assemble(&box->plan, &box->host, &box->policy, run, &how, err);
@@ -272,6 +284,8 @@ static int start_watching(struct nsbox_box *box, struct watch *w, const struct n
 
 	if (run->flags & NSBOX_RUN_TTY)
 		r = streams_open_pty(w, run, err);
+	if (is_plain(box) && run->artifacts_dir)
+		w->live.work_fd = open(box->plan.view.workdir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (r >= 0 && w->egress && egress_settle(w->egress, w->epoll) < 0)
 		r = err_sys(err, "watch nsbox-egress");
 	if (r < 0) {
@@ -305,6 +319,12 @@ failed:
 	return err_errno(err, NSBOX_E_USAGE, errno, "open artifact folder %s", dir);
 }
 
+static int keep_language(struct nsbox_box *box, const char *language, struct nsbox_error *err)
+{
+	box->language = strdup(language);
+	return box->language ? 0 : err_nomem(err);
+}
+
 int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_error *err)
 {
 	struct streams s = STREAMS_INIT;
@@ -324,6 +344,10 @@ int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_e
 	box->veth.policy = &box->policy;
 	r = w->epoll < 0 || w->timer < 0 ? NSBOX_E_SYSTEM
 					 : streams_open(&s, w, run, &box->policy, err);
+	if (r >= 0 && box->examine.is_wanted)
+		r = streams_open_report(&s, w, REPORT_MAX, err);
+	if (r >= 0 && run->language)
+		r = keep_language(box, run->language, err);
 	if (r >= 0 && run->artifacts_dir)
 		r = prepare_artifacts(box, run->artifacts_dir, err);
 	if (r >= 0 && w->egress)
@@ -401,9 +425,11 @@ static int fill_common(struct nsbox_result *r, const struct nsbox_box *box,
 {
 	memcpy(r->enforced, box->plan.enforced, sizeof(r->enforced));
 	r->limits = box->plan.limits;
-	r->tier = strdup("local");
+	r->tier = strdup(tier_row(box->tier)->name);
 	r->working_directory = strdup(box->plan.view.workdir ? box->plan.view.workdir : "/");
 	r->setup_us = box->setup_us;
+	if (is_plain(box) && strlist_add(&r->notes, UNSAFE_NOTE) < 0)
+		return err_nomem(err);
 	if (!r->tier || !r->working_directory || strlist_copy(&r->notes, &box->plan.view.notes) < 0 ||
 	    note_left_out(r, box) < 0 || egress_warnings(&box->policy, &r->notes) < 0)
 		return err_nomem(err);
@@ -449,6 +475,8 @@ static int result_of_run(struct nsbox_box *box, struct nsbox_result **out,
 		code = err_nomem(err);
 	if (code >= 0)
 		code = fill_streams(r, w, err);
+	if (code >= 0)
+		code = examine_fill(r, &box->examine, w, box->language, err);
 	if (code >= 0)
 		code = fill_artifacts(r, box, err);
 	if (code < 0) {

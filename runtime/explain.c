@@ -165,6 +165,7 @@ int nsbox_box_explain(struct nsbox_box *box, const struct nsbox_run *in, const c
 	const struct form *f = find_form(form);
 	struct buf text = BUF_INIT(EXPLAIN_MAX);
 	struct assembly a = { 0 };
+	struct examine examine = { 0 };
 	struct nsbox_run run;
 	char *result;
 	int r;
@@ -177,6 +178,12 @@ int nsbox_box_explain(struct nsbox_box *box, const struct nsbox_run *in, const c
 	how.pool = box->policy.net.publish.n ? EGRESS_POOL_SIZE : 0;
 	how.interps = &box->interps;
 	r = run_read(&run, in, err);
+	if (r >= 0)
+		r = examine_decide(&examine, box->tier, &box->policy, &run, err);
+	how.is_plain = box->tier == NSBOX_TIER_LOCAL_UNSAFE;
+	how.check = examine.is_wanted ? &examine.check : NULL;
+	if (r >= 0 && box->tier == NSBOX_TIER_STATIC)
+		examine_request(&run);
 	if (r >= 0)
 		r = assemble(&a, &box->host, &box->policy, &run, &how, err);
 	if (r < 0)

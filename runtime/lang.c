@@ -12,45 +12,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/cleanup.h"
+#include "runtime/lang_parts.h"
 
 #include "boot_js.inc"
 #include "boot_py.inc"
 #include "boot_sh.inc"
-#include "kernel_files_py.inc"
-#include "kernel_js.inc"
-#include "kernel_py.inc"
-#include "kernel_sh.inc"
-#include "kernel_shell_py.inc"
-#include "kernel_show_py.inc"
-#include "kernel_types_js.inc"
-#include "kernel_types_py.inc"
 #include "late_py.inc"
 #include "pth_py.inc"
 
-#define CODE_NAME "<code>"
-#define CELL_NAME "<cell>"
-#define CODE_PATH BOX_RUN_DIR "/" CODE_NAME
-#define CODE_MAX ((size_t)16 << 20)
-#define BOOT_MAX ((size_t)4 << 20) /* a boot program and its settings */
-#define FILES_MAX 8
-
-/* What one language's row needs while the command is put together. */
-struct draft {
-	struct lang_command cmd;
-	const struct lang_request *r;
-	bool failed; /* out of memory, sticky */
-};
+#define FILES_MAX 12
 
 struct language {
 	const char *name;
 	const char *const *aliases;	/* NULL-terminated */
 	const char *const *extensions;	/* NULL-terminated, with the dot */
 	void (*build)(struct draft *d);
+	void (*check)(struct draft *d);	/* for the tier static */
 };
 
-static void add_arg(struct draft *d, const char *arg)
+void draft_arg(struct draft *d, const char *arg)
 {
 	if (strlist_add(&d->cmd.argv, arg) < 0)
 		d->failed = true;
@@ -59,7 +40,7 @@ static void add_arg(struct draft *d, const char *arg)
 static void add_args(struct draft *d, const char *const *args)
 {
 	for (size_t i = 0; args && args[i]; i++)
-		add_arg(d, args[i]);
+		draft_arg(d, args[i]);
 }
 
 static void add_env(struct draft *d, const char *name, const char *value,
@@ -73,8 +54,7 @@ static void add_env(struct draft *d, const char *name, const char *value,
 	buf_free(&b);
 }
 
-/* Takes the text out of @b, whether it can be kept or not. */
-static void add_file(struct draft *d, const char *path, struct buf *b)
+void draft_file(struct draft *d, const char *path, struct buf *b)
 {
 	struct lang_file *f = &d->cmd.files[d->cmd.file_count];
 	size_t len = b->len;
@@ -92,8 +72,7 @@ static void add_file(struct draft *d, const char *path, struct buf *b)
 		d->failed = true;
 }
 
-/* The source as a file, @head in front of its first line. */
-static void add_code(struct draft *d, const char *head)
+void draft_code(struct draft *d, const char *head)
 {
 	struct buf b = BUF_INIT(CODE_MAX + 64);
 
@@ -101,7 +80,7 @@ static void add_code(struct draft *d, const char *head)
 		return;
 	buf_str(&b, head);
 	buf_add(&b, d->r->code, d->r->code_len);
-	add_file(d, CODE_PATH, &b);
+	draft_file(d, CODE_PATH, &b);
 }
 
 /*
@@ -128,7 +107,7 @@ static void python_str(struct buf *b, const char *s)
 		buf_str(b, ".decode('utf-8', 'surrogateescape')");
 }
 
-static void python_setting(struct buf *b, const char *name, const char *value)
+void python_setting(struct buf *b, const char *name, const char *value)
 {
 	buf_fmt(b, "%s = ", name);
 	if (value)
@@ -153,8 +132,7 @@ static void python_element(struct buf *b, const char *s, bool is_counted)
 	buf_str(b, is_counted ? "), " : ", ");
 }
 
-static void python_list(struct buf *b, const char *name, const struct strlist *l,
-			bool is_counted)
+void python_list(struct buf *b, const char *name, const struct strlist *l, bool is_counted)
 {
 	buf_fmt(b, "%s = [", name);
 	for (size_t i = 0; i < l->n; i++)
@@ -167,33 +145,7 @@ static void add_part(struct draft *d, const char *path, const void *text, size_t
 	struct buf b = BUF_INIT(BOOT_MAX);
 
 	buf_add(&b, text, len);
-	add_file(d, path, &b);
-}
-
-/* Named like the boot program, which says why. */
-#define PYTHON_PART(name) BOX_RUN_DIR "/importlib_bootstrap" name ".py"
-#define PYTHON_BOOT PYTHON_PART("")
-
-static const struct {
-	const char *path;
-	const unsigned char *text;
-	size_t len;
-} python_kernel[] = {
-	{ PYTHON_PART("_types"), kernel_types_py, sizeof(kernel_types_py) },
-	{ PYTHON_PART("_show"), kernel_show_py, sizeof(kernel_show_py) },
-	{ PYTHON_PART("_shell"), kernel_shell_py, sizeof(kernel_shell_py) },
-	{ PYTHON_PART("_kernel"), kernel_py, sizeof(kernel_py) },
-	{ PYTHON_PART("_files"), kernel_files_py, sizeof(kernel_files_py) },
-};
-
-static void add_python_kernel(struct draft *d, struct buf *b)
-{
-	buf_str(b, "KERNEL = [");
-	for (size_t i = 0; d->r->is_kernel && i < ARRAY_SIZE(python_kernel); i++) {
-		python_element(b, python_kernel[i].path, false);
-		add_part(d, python_kernel[i].path, python_kernel[i].text, python_kernel[i].len);
-	}
-	buf_str(b, "]\n");
+	draft_file(d, path, &b);
 }
 
 static void python_names(struct buf *b, const struct lang_request *r)
@@ -214,9 +166,10 @@ static void python_boot(struct draft *d, const char *path)
 	struct buf b = BUF_INIT(BOOT_MAX);
 
 	python_names(&b, r);
-	add_python_kernel(d, &b);
+	kernel_python(d, &b);
 	python_setting(&b, "PROJECT", r->project);
 	python_setting(&b, "LATE", late);
+	python_setting(&b, "CHECK", r->check ? check_rules(d) : NULL);
 	python_list(&b, "PATH", &i->module_path, false);
 	python_setting(&b, "PTH", has_pth ? pth : NULL);
 	if (has_pth) {
@@ -224,7 +177,7 @@ static void python_boot(struct draft *d, const char *path)
 		buf_fmt(&b, "CUSTOM = %s\n", i->has_sitecustomize ? "True" : "False");
 	}
 	buf_add(&b, boot_py, sizeof(boot_py));
-	add_file(d, path, &b);
+	draft_file(d, path, &b);
 	add_part(d, late, late_py, sizeof(late_py));
 	if (has_pth)
 		add_part(d, pth, pth_py, sizeof(pth_py));
@@ -242,17 +195,17 @@ static void python_boot(struct draft *d, const char *path)
  */
 static void build_python(struct draft *d)
 {
-	add_arg(d, "-I");
+	draft_arg(d, "-I");
 	if (!d->r->interp->needs_site)
-		add_arg(d, "-S");
-	add_arg(d, "-u");
-	add_arg(d, "-B");
-	add_arg(d, PYTHON_BOOT);
+		draft_arg(d, "-S");
+	draft_arg(d, "-u");
+	draft_arg(d, "-B");
+	draft_arg(d, PYTHON_BOOT);
 	python_boot(d, PYTHON_BOOT);
-	add_code(d, "");
+	draft_code(d, "");
 }
 
-static void js_setting(struct buf *b, const char *name, const char *value)
+void js_setting(struct buf *b, const char *name, const char *value)
 {
 	buf_fmt(b, "const %s = ", name);
 	if (!value) {
@@ -288,17 +241,6 @@ static bool node_wants_detect_flag(const char *version)
 	       (major == 21 && minor >= 1) || (major == 22 && minor < 7);
 }
 
-static void javascript_kernel(struct draft *d)
-{
-	static const char path[] = BOX_RUN_DIR "/kernel.js";
-	struct buf b = BUF_INIT(BOOT_MAX);
-
-	add_arg(d, path);
-	buf_add(&b, kernel_types_js, sizeof(kernel_types_js));
-	buf_add(&b, kernel_js, sizeof(kernel_js));
-	add_file(d, path, &b);
-}
-
 static void build_javascript(struct draft *d)
 {
 	static const char boot[] = BOX_RUN_DIR "/boot.js";
@@ -308,31 +250,22 @@ static void build_javascript(struct draft *d)
 	if (r->project) /* searched last, after every node_modules */
 		add_env(d, "NODE_PATH", r->project, "/node_modules");
 	if (node_wants_detect_flag(r->interp->version))
-		add_arg(d, "--experimental-detect-module");
+		draft_arg(d, "--experimental-detect-module");
 	if (r->is_kernel) {
-		javascript_kernel(d);
+		kernel_javascript(d);
 		return;
 	}
 	if (!r->code) {
-		add_arg(d, r->file);
+		draft_arg(d, r->file);
 		return;
 	}
-	add_arg(d, "--experimental-vm-modules");
-	add_arg(d, boot);
+	draft_arg(d, "--experimental-vm-modules");
+	draft_arg(d, boot);
 	js_setting(&b, "SOURCE", CODE_PATH);
 	js_setting(&b, "PROJECT", r->project);
 	buf_add(&b, boot_js, sizeof(boot_js));
-	add_file(d, boot, &b);
-	add_code(d, "");
-}
-
-static void bash_kernel(struct draft *d)
-{
-	struct buf b = BUF_INIT(BOOT_MAX);
-
-	buf_str(&b, "nsbox_start; ");
-	buf_add(&b, kernel_sh, sizeof(kernel_sh));
-	add_file(d, BOX_RUN_DIR "/" CELL_NAME, &b);
+	draft_file(d, boot, &b);
+	draft_code(d, "");
 }
 
 /* BASH_ENV is not read under POSIXLY_CORRECT: the program is not found then. */
@@ -341,23 +274,23 @@ static void build_bash(struct draft *d)
 	static const char boot[] = BOX_RUN_DIR "/boot.sh";
 	struct buf b = BUF_INIT(BOOT_MAX);
 
-	add_arg(d, d->r->is_kernel ? CELL_NAME : d->r->code ? CODE_NAME : d->r->file);
+	draft_arg(d, d->r->is_kernel ? CELL_NAME : d->r->code ? CODE_NAME : d->r->file);
 	if (!d->r->code && !d->r->is_kernel)
 		return;
 	add_env(d, "BASH_ENV", boot, "");
 	buf_add(&b, boot_sh, sizeof(boot_sh));
-	add_file(d, boot, &b);
-	add_code(d, "nsbox_start; ");
+	draft_file(d, boot, &b);
+	draft_code(d, "nsbox_start; ");
 	if (d->r->is_kernel)
-		bash_kernel(d);
+		kernel_bash(d);
 }
 
 #define LIST(...) (const char *const[]){ __VA_ARGS__, NULL }
 static const struct language languages[] = {
-	{ "python", LIST("py", "python3"), LIST(".py", ".pyw"), build_python },
+	{ "python", LIST("py", "python3"), LIST(".py", ".pyw"), build_python, check_python },
 	{ "javascript", LIST("js", "node", "nodejs"),
-	  LIST(".js", ".mjs", ".cjs"), build_javascript },
-	{ "bash", LIST("sh", "shell"), LIST(".sh", ".bash"), build_bash },
+	  LIST(".js", ".mjs", ".cjs"), build_javascript, check_javascript },
+	{ "bash", LIST("sh", "shell"), LIST(".sh", ".bash"), build_bash, check_bash },
 };
 
 static bool is_in(const char *const *list, const char *s)
@@ -442,9 +375,13 @@ int lang_command(struct lang_command *out, const struct lang_request *r,
 	d.cmd.files = calloc(FILES_MAX, sizeof(*d.cmd.files));
 	if (!d.cmd.files)
 		return err_nomem(err);
-	add_arg(&d, r->interp->program);
-	l->build(&d);
-	add_args(&d, r->args);
+	draft_arg(&d, r->interp->program);
+	if (r->check && r->check->only) {
+		l->check(&d);
+	} else {
+		l->build(&d);
+		add_args(&d, r->args);
+	}
 	if (d.failed) {
 		lang_command_free(&d.cmd);
 		return err_nomem(err);

@@ -24,6 +24,14 @@ struct lang_file {
 	size_t len;
 };
 
+/* What is said about a source before, or instead of, running it (lang_check.c). */
+struct lang_check {
+	bool only;		/* tier static: check, and that is all */
+	const struct strlist *allow; /* imports.allow; NULL: all may be imported */
+	bool strict;		/* imports.mode */
+	bool with_ast;		/* the report has the syntax tree */
+};
+
 struct lang_request {
 	const struct interp *interp;
 	const char *code;	/* source text; NULL: file is given */
@@ -32,6 +40,7 @@ struct lang_request {
 	bool is_kernel;		/* neither: it runs cells (runtime/repl.h) */
 	const char *project;	/* absolute folder in the box, or NULL */
 	const char *const *args; /* NULL-terminated, may be NULL */
+	const struct lang_check *check; /* NULL: none */
 };
 
 struct lang_command {

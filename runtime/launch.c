@@ -82,18 +82,20 @@ static long clone_once(struct child_args *a, char *stack, struct clone_attempt *
  * The time namespace needs CONFIG_TIME_NS; CLONE_INTO_CGROUP needs write access to the
  * common ancestor's cgroup.procs. Neither is a wall: without them the next attempt.
  */
-static long clone_child(struct child_args *a, char *stack, int cgroup_fd, int *pidfd,
+static long clone_child(struct child_args *a, char *stack, int cgroup_fd, struct live *l,
 			bool *in_cgroup)
 {
+	const bool is_plain = l->is_plain;
+	const uint64_t namespaces = is_plain ? 0 : NAMESPACES;
 	struct clone_attempt attempts[] = {
-		{ NAMESPACES | CLONE_NEWTIME, cgroup_fd },
-		{ NAMESPACES, cgroup_fd },
-		{ NAMESPACES, -1 },
+		{ is_plain ? 0 : NAMESPACES | CLONE_NEWTIME, cgroup_fd },
+		{ namespaces, cgroup_fd },
+		{ namespaces, -1 },
 	};
 	long r = -EINVAL;
 
 	for (size_t i = 0; i < ARRAY_SIZE(attempts); i++) {
-		r = clone_once(a, stack, &attempts[i], pidfd);
+		r = clone_once(a, stack, &attempts[i], &l->pidfd);
 		*in_cgroup = attempts[i].cgroup_fd >= 0;
 		if (r >= 0 || (r != -EINVAL && r != -EACCES && r != -EPERM && r != -EOPNOTSUPP))
 			break;
@@ -163,9 +165,9 @@ static long stage_clone(struct child_args *a, char *stack, const struct launch_r
 
 	/* Raw as well: libc's mask leaves its own internal signals open. */
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &saved, sizeof(all));
-	pid = drop_groups(r->id, &groups);
+	pid = r->is_plain ? 0 : drop_groups(r->id, &groups);
 	if (pid == 0)
-		pid = clone_child(a, stack, cgroup_to_clone_into(r->cgroup), &l->pidfd, in_cgroup);
+		pid = clone_child(a, stack, cgroup_to_clone_into(r->cgroup), l, in_cgroup);
 	restore_groups(&groups);
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &saved, NULL, sizeof(saved));
 	return pid;
@@ -195,7 +197,8 @@ static int send_start(int sock, const struct launch_request *r, struct nsbox_err
 	struct wire_start start = {
 		.head = { .magic = WIRE_MAGIC, .type = WIRE_START, .stage = STAGE_init, .op = -1 },
 		.flags = (r->tty ? (uint32_t)WIRE_START_TTY : 0) |
-			 (r->channel >= 0 ? (uint32_t)WIRE_START_CHANNEL : 0),
+			 (r->channel >= 0 ? (uint32_t)WIRE_START_CHANNEL : 0) |
+			 (r->is_plain ? (uint32_t)WIRE_START_TREE : 0),
 		.filter_len = r->payload_filter ? (uint32_t)r->payload_filter->count : 0,
 	};
 	struct iovec iov[2] = { { &start, sizeof(start) } };
@@ -424,7 +427,7 @@ static int parent_stages(struct attempt *t, struct nsbox_error *err)
 	int code;
 
 	fault_parent(STAGE_clone);
-	code = stage_idmap(t->r, &t->live, err);
+	code = t->r->is_plain ? 0 : stage_idmap(t->r, &t->live, err);
 	if (code < 0) {
 		err_stage(err, stage_name(STAGE_idmap));
 		return code;
@@ -434,7 +437,7 @@ static int parent_stages(struct attempt *t, struct nsbox_error *err)
 		code = cgroup_join(cgroup, t->live.pid, err);
 		if (code < 0)
 			err_stage(err, stage_name(STAGE_cgroup));
-		t->args.was_moved = true;
+		t->args.was_moved = !t->r->is_plain; /* it makes its cgroup namespace anew */
 	}
 	fault_parent(STAGE_cgroup);
 	if (code >= 0 && t->r->connect) {
@@ -518,6 +521,7 @@ int launch(struct live *out, const struct launch_request *r, int *failed_op,
 
 	if (!r->network && network_packets(r->plan))
 		return err_set(err, NSBOX_E_USAGE, "the box has a network and nobody who serves it");
+	t.live.is_plain = r->is_plain;
 	fault_arm(&t.args);
 	fault_parent(STAGE_prepare);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)

@@ -24,6 +24,7 @@ struct launch_request {
 	int channel;			/* the payload's end of its channel; -1: none */
 	unsigned own_pipes;		/* 1 << 0..2: that end is a pipe of ours */
 	bool tty;
+	bool is_plain;			/* a process like any other: no namespace, no ids */
 	int deadline_ms;		/* for the set-up alone */
 	/*
 	 * For each packet of the box's network: tag WIRE_TAG_INLET, _PORTS or _POOL, `bits` as
@@ -50,6 +51,7 @@ struct live { /* a box that runs */
 	int pty;		/* master, when the plan makes one */
 	uid_t uid;
 	gid_t gid;
+	bool is_plain;		/* not PID 1 of anything: see watch_kill() */
 	uint32_t left_out;	/* 1 + index of the first optional bind left out; 0: none */
 	int exec_errno;		/* launch() returned 1: why the payload did not start */
 };

@@ -45,13 +45,15 @@ static const struct {
 	[NSBOX_OUTPUT_LIMIT] = { "output_limit", STATUS_LIMIT },
 };
 
-/* Reasons of a skipped run that the shell has codes for. */
+/* Reasons of a skipped run that are no refusal: what the shell has codes for, and a source
+ * that was only to be checked. */
 static const struct {
 	const char *word;
 	int status;
 } skips[] = {
 	{ "not_executable", STATUS_NOT_EXECUTABLE },
 	{ "not_found", STATUS_NOT_FOUND },
+	{ "parsed", 0 },
 };
 
 static const char *const layers[ENF_COUNT] = {
@@ -249,6 +251,7 @@ void nsbox_result_free(struct nsbox_result *r)
 	free(r->err.data);
 	free(r->working_directory);
 	strlist_free(&r->notes);
+	free(r->analysis);
 	free(r->json);
 	free(r);
 }

@@ -111,6 +111,7 @@ struct nsbox_result {
 	struct strlist notes;		/* what the caller should know, one sentence each */
 	uint64_t setup_us;
 	bool orphans_killed;		/* processes were still alive at the end */
+	char *analysis;			/* JSON object of a checked source; NULL */
 	char *json;			/* made on demand */
 };
 

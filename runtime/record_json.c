@@ -286,7 +286,7 @@ static void put_head(struct json *j, const struct nsbox_result *r)
 		json_int(j, r->signal);
 	else
 		json_null(j);
-	json_kbool(j, "success", code == 0);
+	json_kbool(j, "success", nsbox_result_status(r) == 0);
 	json_kstr(j, "reason", r->reason);
 }
 
@@ -311,7 +311,8 @@ static void put_record(struct json *j, const struct nsbox_result *r)
 	json_key(j, "setup_ms");
 	json_ms(j, r->setup_us);
 	json_kbool(j, "orphans_killed", r->orphans_killed);
-	json_knull(j, "analysis");
+	json_key(j, "analysis");
+	json_raw(j, r->analysis ? r->analysis : "null");
 	json_end(j, '}');
 }
 

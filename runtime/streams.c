@@ -115,6 +115,23 @@ static int open_channel(struct streams *s, struct watch *w, struct nsbox_error *
 	return 0;
 }
 
+/* Where the channel would be, a pipe: one more stream that is captured. */
+int streams_open_report(struct streams *s, struct watch *w, uint64_t limit,
+			struct nsbox_error *err)
+{
+	int ends[2], r;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_sys(err, "make a pipe");
+	s->child_channel = ends[1];
+	capture_init(&w->report, limit);
+	r = pump_open(&w->pumps[PUMP_REPORT], w->epoll, (struct pump_end){ ends[0], false },
+		      (struct pump_end){ -1, false }, err);
+	w->pump_used[PUMP_REPORT] = r >= 0;
+	w->pumps[PUMP_REPORT].capture = &w->report;
+	return r;
+}
+
 /* Pipes that the kernel's owner reads itself (repl_text.c). */
 static int open_kernel_pipes(struct streams *s, struct watch *w, struct nsbox_error *err)
 {

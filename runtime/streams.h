@@ -16,6 +16,9 @@ struct streams {
 
 int streams_open(struct streams *s, struct watch *w, const struct nsbox_run *run,
 		 const struct policy *p, struct nsbox_error *err);
+/* After streams_open(): the payload's descriptor 3 is a pipe, kept in w->report. */
+int streams_open_report(struct streams *s, struct watch *w, uint64_t limit,
+			struct nsbox_error *err);
 void streams_close_child(struct streams *s);
 
 /* With a pty there is no pipe: pump between the caller's descriptors and the master. */

@@ -48,6 +48,15 @@ uint64_t now_us(void)
 
 /* --------------------------------------------------------------------- killing -- */
 
+static int tell_init(const struct watch *w, int type, int value)
+{
+	const struct wire_msg msg = { .magic = WIRE_MAGIC, .type = (uint16_t)type,
+				      .stage = 0, .op = -1, .value = value };
+
+	return send(w->live.sock, &msg, sizeof(msg), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+		       (ssize_t)sizeof(msg) ? 0 : -1;
+}
+
 void watch_kill(struct watch *w, enum kill_reason why, uint64_t value)
 {
 	pthread_mutex_lock(&w->lock);
@@ -58,18 +67,12 @@ void watch_kill(struct watch *w, enum kill_reason why, uint64_t value)
 		}
 		if (!w->patience_us)
 			w->patience_us = now_us() + PATIENCE_US;
-		live_kill(&w->live); /* PID 1 of the namespace: the kernel kills the rest */
+		/* PID 1 of the namespace: the kernel kills the rest. Without one init does it,
+		 * when it can be told. */
+		if (!w->live.is_plain || tell_init(w, WIRE_KILL, 0) < 0)
+			live_kill(&w->live);
 	}
 	pthread_mutex_unlock(&w->lock);
-}
-
-static int tell_init(const struct watch *w, int type, int value)
-{
-	const struct wire_msg msg = { .magic = WIRE_MAGIC, .type = (uint16_t)type,
-				      .stage = 0, .op = -1, .value = value };
-
-	return send(w->live.sock, &msg, sizeof(msg), MSG_NOSIGNAL | MSG_DONTWAIT) ==
-		       (ssize_t)sizeof(msg) ? 0 : -1;
 }
 
 int watch_signal(struct watch *w, int sig, struct nsbox_error *err)
@@ -529,7 +532,7 @@ static bool drained(struct watch *w)
 
 	if (w->pump_used[0])
 		pump_close(&w->pumps[0]); /* nobody is left to read it */
-	for (int i = 1; i < 3; i++)
+	for (int i = 1; i < PUMP_COUNT; i++)
 		if (w->pump_used[i] && !pump_drain(&w->pumps[i]))
 			all = false;
 	return all;
@@ -584,7 +587,7 @@ int watch_begin(struct watch *w, uint64_t timeout_us, struct nsbox_error *err)
 		live_reap(&w->live, -1);
 		return code;
 	}
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < PUMP_COUNT; i++)
 		if (w->pump_used[i])
 			pump_start(&w->pumps[i]);
 	arm_timer(w);

@@ -40,6 +40,8 @@ struct evidence { /* what is known about how the run ended */
 	} foreign;
 };
 
+enum { PUMP_REPORT = 3, PUMP_COUNT };
+
 struct watch {
 	const struct policy *policy;
 	const struct assembly *plan;
@@ -47,9 +49,10 @@ struct watch {
 	struct cgroup cgroup;
 	struct trees trees;
 	struct egress_link *egress; /* of this run; NULL: the box has no network */
-	struct capture out, err;
-	struct pump pumps[3];	/* in, out, err; with a pty: in, out */
-	bool pump_used[3];
+	struct capture out, err, report;
+	struct pump pumps[PUMP_COUNT]; /* in, out, err; with a pty: in, out; report: what a
+				   check of the source says (report.h) */
+	bool pump_used[PUMP_COUNT];
 	int epoll, timer;
 	int channel;		/* the host's end; -1: the run has none */
 	int pipes[2];		/* of a kernel: its stdout and stderr, to read; -1: none */

@@ -9,6 +9,7 @@
  *   launcher -> init    START   flags, then the payload's own BPF program (or none); with
  *                               a network, once the launcher has handed all of it on
  *   launcher -> init    SIGNAL  value: forward it to the payload's process group
+ *   launcher -> init    KILL    end the payload and all that came of it (WIRE_START_TREE)
  *   launcher -> init    PAUSE   value 1: stop all processes of the box, 0: continue
  *   child -> launcher   FAIL    stage, op, value = errno
  *   child -> launcher   FD      value: tag; the descriptor is in SCM_RIGHTS; with
@@ -29,7 +30,7 @@ enum { WIRE_MAGIC = 0x6e736278 };
 
 enum wire_type {
 	WIRE_GO = 1, WIRE_START, WIRE_SIGNAL, WIRE_PAUSE,
-	WIRE_FAIL, WIRE_FD, WIRE_RUNNING, WIRE_EXIT
+	WIRE_FAIL, WIRE_FD, WIRE_RUNNING, WIRE_EXIT, WIRE_KILL
 };
 
 struct wire_msg {
@@ -43,6 +44,7 @@ struct wire_msg {
 enum wire_start_flag {
 	WIRE_START_TTY = 1,	/* fd 0 becomes the controlling terminal */
 	WIRE_START_CHANNEL = 2,	/* fd 5 is the payload's channel: it gets it as 3 */
+	WIRE_START_TREE = 4,	/* init is no PID 1: it must end its descendants itself */
 };
 
 struct wire_start {

@@ -206,10 +206,28 @@ enum nsbox_tier {
 	NSBOX_TIER_DOCKER_UNSAFE = 5  /* an engine's container, no policy */
 };
 
+/* The tiers as a table. @i from 0; NSBOX_E_USAGE past the end. The strings are static. */
+struct nsbox_tier_info {
+	const char *name;	/* "static" */
+	const char *help;
+	int32_t tier;		/* enum nsbox_tier */
+	int32_t is_built;	/* this version has it; the booleans are 0 or 1 */
+	int32_t runs_code;
+	int32_t isolates;
+};
+NSBOX_API int nsbox_tier_info(size_t i, struct nsbox_tier_info *out);
+
 /*
  * Build a sandbox. Refuses with NSBOX_E_UNSUPPORTED rather than drop a
- * protection the policy asks for. The policy is copied. This version has
- * NSBOX_TIER_LOCAL; the others are NSBOX_E_UNSUPPORTED.
+ * protection the policy asks for. The policy is copied. A tier that this version does not
+ * have (nsbox_tier_info) is NSBOX_E_UNSUPPORTED.
+ *
+ * A run of NSBOX_TIER_STATIC needs a language with code or file. It executes nothing of
+ * the source: in a box with small limits of its own (of the policy only imports.*,
+ * enforce.* and observe.* count) the interpreter that would run it parses it. Result:
+ * NSBOX_SKIPPED, status 0 with the reason "parsed: ...", or 122 with "parse_failed: ...",
+ * "unauthorized_imports: ..." or "relative_import: ..."; what was found is "analysis" in
+ * the JSON. Output, arguments, artifacts and timeout of the request are not looked at.
  */
 NSBOX_API NSBOX_MUST_CHECK int
 nsbox_box_open(struct nsbox_box **out, enum nsbox_tier tier,
@@ -235,6 +253,8 @@ enum nsbox_run_flag {
 	NSBOX_RUN_CHANNEL = 4,	/* the payload has a stream socket as descriptor 3, whose other
 				   end is nsbox_box_channel(): what a driver in the box and
 				   its host say to each other, apart from its output */
+	NSBOX_RUN_AST = 8,	/* the analysis of a checked Python source has its syntax tree
+				   (at most 1 MiB of JSON and 200 levels) */
 	NSBOX_RUN_RAW_ESCAPES = 2 /* a relay to a terminal passes every escape sequence;
 				   otherwise titles, clipboard access and the like are
 				   taken out, and without a pty also questions that the

@@ -7,6 +7,9 @@
  * ends the box when the payload ends or the launcher is gone: when PID 1 of a pid
  * namespace exits, the kernel kills everything in it (pid_namespaces(7)).
  *
+ * In the tier local_unsafe it is no PID 1: there it is the subreaper of what the payload
+ * leaves, and kills that itself.
+ *
  * Must:    report EXIT only for the payload it started; treat EOF of the handshake
  *          as the launcher's death.
  * Mustn't: keep any descriptor open in the payload but 0, 1, 2, and 3 where it has a
@@ -53,8 +56,60 @@ struct payload {
 static unsigned char packet[WIRE_MAX] __attribute__((aligned(8)));
 static unsigned char payload_stack[8192] __attribute__((aligned(16)));
 
+/* Of a payload in no pid namespace (tier local_unsafe); 0: the kernel ends everything. */
+static long tree_payload;
+
+/* ------------------------------------------------------------------------ tree -- */
+
+/* A child of ours that is not reaped keeps its number: it cannot be somebody else. */
+static int kill_children(void)
+{
+	char text[1024];
+	long fd = sys(openat, AT_FDCWD, "/proc/thread-self/children", O_RDONLY | O_CLOEXEC, 0);
+	long n = fd < 0 ? 0 : sys(read, fd, text, sizeof(text)), pid = 0;
+	int count = 0;
+
+	if (fd >= 0)
+		sys(close, fd);
+	for (long i = 0; i < n; i++) {
+		if (text[i] >= '0' && text[i] <= '9') {
+			pid = pid * 10 + (text[i] - '0');
+		} else if (pid) {
+			sys(kill, pid, SIGKILL);
+			pid = 0;
+			count++;
+		}
+	}
+	return count;
+}
+
+/*
+ * What was handed to us as the subreaper, and what that leaves. One that forks faster than
+ * this is beyond what the tier promises.
+ */
+static void kill_rest(void)
+{
+	enum { ROUNDS = 1000 };
+	const long a_moment[2] = { 0, 1000000 }; /* struct timespec */
+
+	for (int i = 0; i < ROUNDS && kill_children(); i++) {
+		long pid;
+
+		do {
+			pid = sys(wait4, -1, 0, __WALL | WNOHANG, 0);
+		} while (pid > 0);
+		if (pid == -ECHILD)
+			break;
+		sys(ppoll, 0, 0, a_moment, 0, 0);
+	}
+}
+
 static void __attribute__((noreturn)) leave(int code)
 {
+	if (tree_payload) {
+		sys(kill, -tree_payload, SIGKILL);
+		kill_rest();
+	}
 	for (;;)
 		sys(exit_group, code);
 }
@@ -168,6 +223,8 @@ static void payload_main(void *arg)
 	struct payload *p = arg;
 	long r = sys(setsid);
 
+	if (r >= 0 && (p->flags & WIRE_START_TREE))
+		r = sys(prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	if (r >= 0 && (p->flags & WIRE_START_TTY))
 		r = sys(ioctl, 0, TIOCSCTTY, 0);
 	/* This side of vfork has a descriptor table of its own: init's 3 stays. */
@@ -220,6 +277,8 @@ static void read_start(struct payload *p)
 	if ((p->flags & WIRE_START_CHANNEL) &&
 	    sys(fcntl, BOX_FD_CHANNEL, F_SETFD, FD_CLOEXEC) < 0)
 		leave(125);
+	if ((p->flags & WIRE_START_TREE) && sys(prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+		leave(125);
 	p->filter = (const struct sock_filter *)(start + 1);
 	p->filter_len = start->filter_len;
 }
@@ -231,7 +290,9 @@ static void obey(long payload_pid)
 	receive();
 	if (msg->type == WIRE_SIGNAL)
 		sys(kill, -payload_pid, msg->value);
-	else if (msg->type == WIRE_PAUSE)
+	else if (msg->type == WIRE_KILL && tree_payload)
+		sys(kill, -payload_pid, SIGKILL); /* the rest when it is reaped */
+	else if (msg->type == WIRE_PAUSE && !tree_payload)
 		sys(kill, -1, msg->value ? SIGSTOP : SIGCONT); /* all but PID 1 itself */
 }
 
@@ -263,6 +324,18 @@ static int reap(long payload_pid, struct wire_exit *out)
 	return over;
 }
 
+/* Its group still has its number while it is not reaped: the rest of it dies now. */
+static int reap_payload(long payload_pid, struct wire_exit *out)
+{
+	siginfo_t info = { .si_pid = 0 };
+
+	if (tree_payload &&
+	    sys(waitid, P_PID, payload_pid, &info, WEXITED | WNOHANG | WNOWAIT | __WALL, 0) == 0 &&
+	    info.si_pid)
+		sys(kill, -payload_pid, SIGKILL);
+	return reap(payload_pid, out);
+}
+
 static void __attribute__((noreturn)) serve(long payload_pid, int signals)
 {
 	struct wire_exit out = { .head = { .magic = WIRE_MAGIC, .type = WIRE_EXIT,
@@ -271,13 +344,17 @@ static void __attribute__((noreturn)) serve(long payload_pid, int signals)
 				 { .fd = BOX_FD_SOCK, .events = POLLIN } };
 	struct signalfd_siginfo info;
 
-	while (!reap(payload_pid, &out)) {
+	while (!reap_payload(payload_pid, &out)) {
 		fds[0].revents = fds[1].revents = 0;
 		sys(ppoll, fds, 2, 0, 0, KERNEL_SIGSET_SIZE);
 		if (fds[1].revents)
 			obey(payload_pid);
 		if (fds[0].revents)
 			sys(read, signals, &info, sizeof(info));
+	}
+	if (tree_payload) {
+		tree_payload = 0; /* reaped: the number may be somebody else's */
+		kill_rest();
 	}
 	sys(sendto, BOX_FD_SOCK, &out, sizeof(out), MSG_NOSIGNAL, 0, 0);
 	leave(0);
@@ -311,6 +388,8 @@ void __attribute__((noreturn, used)) init_main(long *stack)
 		report(WIRE_FAIL, p.stage, p.error);
 		leave(125);
 	}
+	if (p.flags & WIRE_START_TREE)
+		tree_payload = pid;
 	report(WIRE_RUNNING, STAGE_exec, 0);
 	for (int fd = 0; fd < BOX_FD_SOCK; fd++)
 		sys(close, fd); /* the payload's streams end when the payload's do */

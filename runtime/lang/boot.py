@@ -3,8 +3,8 @@
 #   NAME    what tracebacks call the program: "<code>" or the script's path
 #   SOURCE  the file that holds it        ARGV0    sys.argv[0]
 #   PATH    sys.path, or [] to keep it    PROJECT  the folder that comes last
-#   LATE    the file late.py
-#   KERNEL  the files of a kernel (kernel.py comes last), or []
+#   LATE    the file late.py              CHECK    the file that judges imports, or None
+#   KERNEL  the files of a kernel, in the order in which they are run, or []
 #   PTH     the file pth.py, if the start of this interpreter runs foreign code, or
 #           None; then PTH_FILES and CUSTOM say which
 # Must: leave no trace in the user's module, and no frame in his tracebacks.
@@ -110,9 +110,24 @@ def make_main():
     return main.__dict__
 
 
+def checked(source):
+    # imports.allow is set. Told on descriptor 3, which is gone before the user's code
+    # runs, so that nobody else can tell it.
+    load(CHECK)
+    word, sentence, analysis, code = examine(source)
+    send_report(word, sentence, analysis)
+    posix.close(3)
+    if word != 'ok':
+        raise SystemExit(122)
+    guard_imports()
+    return code
+
+
 def make_code():
     with open(SOURCE, 'rb') as f:
         source = f.read()
+    if CHECK:
+        return checked(source)
     if b'\0' in source:
         load_late()
         refuse_null(source)

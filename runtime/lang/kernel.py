@@ -332,8 +332,17 @@ def ends_quietly(source, node):
     return line[node.end_col_offset:].lstrip().startswith(b';')
 
 
+def judge_cell(tree):
+    # imports.allow is set: before a line of the cell runs (check.py).
+    refused, word, sentence = judge(find_imports(tree))
+    if word != 'ok':
+        raise ImportError(sentence)
+
+
 def run_source(source, name):
-    tree = parse(source, name)
+    tree = parse_cell(source, name)
+    if CHECK:
+        judge_cell(tree)
     last = None
     if tree.body and isinstance(tree.body[-1], _ast.Expr):
         node = tree.body.pop()
@@ -541,6 +550,9 @@ def run_kernel():
     os.register_at_fork(after_in_child=forget_channel)
     make_cells_main()
     _signal.signal(_signal.SIGINT, on_interrupt)
+    if CHECK:
+        load(CHECK)
+        guard_imports()
     sys.stdout.reconfigure(line_buffering=True, write_through=False)
     send({'event': 'ready', 'language': 'python',
           'version': '%d.%d.%d' % sys.version_info[:3]})

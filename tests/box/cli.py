@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "harness"))
 from box import NSBOX, SCRATCH, environ, nsbox  # noqa: E402
 from tap import run_tests  # noqa: E402
 
-VERBS = ("run", "code", "policy show", "policy check", "policy explain", "policy schema", "doctor", "sweep",
+VERBS = ("run", "code", "check", "policy show", "policy check", "policy explain", "policy schema", "doctor", "sweep",
          "version", "help")
 
 # Arguments, and the one line that stderr must carry; stdout stays empty.
@@ -50,8 +50,8 @@ MISTAKES = [
                           "code with -c or as a file"),
     (["doctor", "x"], "'nsbox doctor' does not take 'x'"),
     (["help", "rnu"], "no help on 'rnu'; did you mean 'nsbox help run'?"),
-    (["check", "-c", "1"], "'nsbox check' is not in this version; the static tier comes later; "
-                           "'nsbox code' runs the code in the local tier"),
+    (["check"], "no code given; say what to check: nsbox check (-c CODE | FILE | -)"),
+    (["check", "-t", "-c", "1"], "unknown flag '-t' of 'nsbox check'; 'nsbox check --help' lists the flags"),
     (["session", "list"], "'nsbox session' is not in this version; boxes that stay come later; "
                           "use 'nsbox run' for each command"),
 ]

@@ -20,19 +20,22 @@ static const char *const shells[] = { "bash", NULL };
 
 /* clang-format off */
 const struct args_row args_rows[] = {
-	{ "--code", 'c', "CODE", FOR_CODE, GROUP_RUN, ARG_TEXT, FIELD(code), NULL,
+	{ "--code", 'c', "CODE", FOR_CODE | FOR_STATIC, GROUP_RUN, ARG_TEXT, FIELD(code), NULL,
 	  "the source text itself, instead of FILE" },
-	{ "--language", 0, "LANG", FOR_CODE, GROUP_RUN, ARG_TEXT, FIELD(language), languages,
+	{ "--language", 0, "LANG", FOR_CODE | FOR_STATIC, GROUP_RUN, ARG_TEXT, FIELD(language), languages,
 	  "python, javascript or bash; else the extension of FILE decides, else python" },
 	{ "--tier", 0, "TIER", FOR_BOX, GROUP_RUN, ARG_TEXT, FIELD(tier), tiers,
-	  "how strongly to isolate; this version has local (the default)" },
-	{ "--interpreter", 0, "PATH", FOR_BOX, GROUP_RUN, ARG_TEXT, FIELD(interpreter), NULL,
+	  "how strongly to isolate: local (the default); static only checks the source; "
+	  "local_unsafe isolates nothing" },
+	{ "--interpreter", 0, "PATH", FOR_BOX | FOR_STATIC, GROUP_RUN, ARG_TEXT, FIELD(interpreter), NULL,
 	  "this python3 or node instead of the one on PATH (also NSBOX_PYTHON, NSBOX_NODE)" },
-	{ "--project", 0, "DIR", FOR_BOX, GROUP_RUN, ARG_TEXT, FIELD(project), NULL,
+	{ "--project", 0, "DIR", FOR_BOX | FOR_STATIC, GROUP_RUN, ARG_TEXT, FIELD(project), NULL,
 	  "show this folder read-only; its modules come last on the module path" },
 	{ "--workdir", 'w', "DIR", FOR_BOX, GROUP_RUN, ARG_TEXT, FIELD(workdir), NULL,
 	  "start here, as the box sees it; else your own folder if the box shows it, else "
 	  "/workspace" },
+	{ "--ast", 0, NULL, FOR_CODE | FOR_STATIC, GROUP_CODE, ARG_TRUE, FIELD(ast), NULL,
+	  "the record of a checked Python source has its syntax tree as well" },
 	{ "--name", 0, "NAME", FOR_RUN | FOR_CODE, GROUP_RUN, ARG_TEXT, FIELD(name), NULL,
 	  "what 'nsbox top' calls the box; else the name of the command or the language" },
 	{ "--stdin", 'i', NULL, FOR_BOX, GROUP_RUN, ARG_TRUE, FIELD(keep_stdin), NULL,
@@ -47,8 +50,8 @@ const struct args_row args_rows[] = {
 	  "no module may be imported (the empty --allow-import list)" },
 	{ "--artifacts", 0, "DIR", FOR_BOX, GROUP_OUTPUT, ARG_TEXT, FIELD(artifacts), NULL,
 	  "copy the files that the run made into this folder of the host" },
-	{ "--json", 0, NULL, FOR_BOX | FOR_SHOW | FOR_DOCTOR | FOR_VERSION | FOR_TOP | FOR_SWEEP,
-	  GROUP_OUTPUT, ARG_TRUE, FIELD(json), NULL,
+	{ "--json", 0, NULL,
+	  FOR_BOX | FOR_STATIC | FOR_SHOW | FOR_DOCTOR | FOR_VERSION | FOR_TOP | FOR_SWEEP, GROUP_OUTPUT, ARG_TRUE, FIELD(json), NULL,
 	  "exactly one JSON object on standard output (top: one a refresh, each a line)" },
 	{ "--once", 0, NULL, FOR_TOP, GROUP_OUTPUT, ARG_TRUE, FIELD(once), NULL,
 	  "print once and end" },
@@ -58,11 +61,11 @@ const struct args_row args_rows[] = {
 	  "how many of the boxes that have ended are shown (default 10)" },
 	{ "--sort", 0, "BY", FOR_TOP, GROUP_OUTPUT, ARG_TEXT, FIELD(sort), sorts,
 	  "cpu: the busiest first (the default); age: the youngest" },
-	{ "--status-fd", 0, "N", FOR_RUN | FOR_CODE, GROUP_OUTPUT, ARG_FD, FIELD(status_fd), NULL,
+	{ "--status-fd", 0, "N", FOR_RUN | FOR_CODE | FOR_STATIC, GROUP_OUTPUT, ARG_FD, FIELD(status_fd), NULL,
 	  "write the JSON record to this descriptor, whatever happens to the output" },
 	{ "--raw-escapes", 0, NULL, FOR_RUN | FOR_CODE, GROUP_OUTPUT, ARG_TRUE, FIELD(raw_escapes), NULL,
 	  "pass every escape sequence to your terminal, clipboard and title included" },
-	{ "--quiet", 'q', NULL, FOR_RUN | FOR_CODE, GROUP_OUTPUT, ARG_TRUE, FIELD(quiet), NULL,
+	{ "--quiet", 'q', NULL, FOR_RUN | FOR_CODE | FOR_STATIC, GROUP_OUTPUT, ARG_TRUE, FIELD(quiet), NULL,
 	  "no words about how the run ended (errors of nsbox are still told)" },
 	{ "--verbose", 'v', NULL, FOR_RUN | FOR_CODE, GROUP_OUTPUT, ARG_TRUE, FIELD(verbose), NULL,
 	  "also say what was enforced, what it cost and which files came out" },
@@ -174,7 +177,7 @@ const char *args_verb_name(unsigned verb)
 		{ FOR_EXPLAIN, "policy explain" }, { FOR_SCHEMA, "policy schema" },
 		{ FOR_DOCTOR, "doctor" },	{ FOR_HELP, "help" },
 		{ FOR_VERSION, "version" },	{ FOR_TOP, "top" },
-		{ FOR_SWEEP, "sweep" },
+		{ FOR_SWEEP, "sweep" },		{ FOR_STATIC, "check" },
 	};
 
 	for (size_t i = 0; i < CLI_COUNT(names); i++) {

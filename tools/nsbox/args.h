@@ -28,9 +28,10 @@ enum {
 	FOR_VERSION = 1 << 8,
 	FOR_TOP = 1 << 9,
 	FOR_SWEEP = 1 << 10,
+	FOR_STATIC = 1 << 12,	/* check: nothing of the source runs */
 	FOR_BOX = FOR_RUN | FOR_CODE | FOR_EXPLAIN,	/* makes a run request */
-	FOR_POLICY = FOR_BOX | FOR_SHOW | FOR_CHECK,	/* takes the key table */
-	FOR_EVERY = (1 << 11) - 1
+	FOR_POLICY = FOR_BOX | FOR_SHOW | FOR_CHECK | FOR_STATIC, /* takes the key table */
+	FOR_EVERY = (1 << 13) - 1
 };
 
 enum args_group {
@@ -76,7 +77,7 @@ struct args {
 	const char *code, *language, *tier, *completion, *name, *to;
 	const char *interval, *last, *sort;
 	int status_fd;		/* -1: none */
-	bool keep_stdin, tty, json, dry_run, explain, no_imports;
+	bool keep_stdin, tty, json, dry_run, explain, ast, no_imports;
 	bool quiet, verbose, help, version, result;
 	bool raw_escapes, once;
 };

@@ -82,7 +82,9 @@ static int take_source(struct source *s, const struct args *a, struct nsbox_run 
 		return 0;
 	}
 	if (!name || !*name) {
-		cli_hint(err, "say what to run: nsbox code (-c CODE | FILE | -) [ARG...]");
+		cli_hint(err, "%s", a->verb == FOR_STATIC
+				    ? "say what to check: nsbox check (-c CODE | FILE | -)"
+				    : "say what to run: nsbox code (-c CODE | FILE | -) [ARG...]");
 		return cli_fail(err, NSBOX_E_USAGE, "no code given");
 	}
 	run->argv++;
@@ -133,6 +135,12 @@ static int prepare(struct source *s, const struct args *a, struct nsbox_run *run
 		*l = by_suffix(run->file);
 	run->language = (*l)->name;
 	return take_interpreter(s, *l, a, run, err);
+}
+
+int verb_check(struct args *a)
+{
+	a->tier = "static";
+	return verb_code(a);
 }
 
 int verb_code(struct args *a)

@@ -8,5 +8,6 @@
 #define CODE_MAX (16u << 20)
 
 int verb_code(struct args *a);
+int verb_check(struct args *a);
 
 #endif

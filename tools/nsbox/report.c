@@ -113,6 +113,10 @@ static void say_verdict(const struct nsbox_result *res)
 		say("%s", reason);
 	else if (verdict == NSBOX_SIGNALED && (!reason || has_word(reason, "signal")))
 		say("signaled: the program died of signal %d (%s)", signo, strsignal(signo));
+	else if (verdict == NSBOX_SKIPPED && nsbox_result_status(res) == STATUS_OK)
+		return; /* a source that was only to be checked, and is fine */
+	else if (verdict == NSBOX_SKIPPED && sentence)
+		say("%s", sentence + 2);
 	else if (verdict != NSBOX_EXITED)
 		say("%s%s%s%s", nsbox_result_verdict_name(res), sentence ? sentence : "",
 		    help ? "; " : "", help ? help : "");

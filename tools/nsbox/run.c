@@ -37,16 +37,11 @@ static void request_free(struct request *q)
 
 static enum nsbox_tier tier_of(const char *name)
 {
-	static const struct { const char *name; enum nsbox_tier tier; } tiers[] = {
-		{ "static", NSBOX_TIER_STATIC },
-		{ "docker", NSBOX_TIER_DOCKER },
-		{ "local_unsafe", NSBOX_TIER_LOCAL_UNSAFE },
-		{ "docker_unsafe", NSBOX_TIER_DOCKER_UNSAFE },
-	};
+	struct nsbox_tier_info info;
 
-	for (size_t i = 0; name && i < CLI_COUNT(tiers); i++) {
-		if (strcmp(tiers[i].name, name) == 0)
-			return tiers[i].tier;
+	for (size_t i = 0; name && nsbox_tier_info(i, &info) == 0; i++) {
+		if (strcmp(info.name, name) == 0)
+			return (enum nsbox_tier)info.tier;
 	}
 	return NSBOX_TIER_LOCAL; /* args.c let no other name through */
 }
@@ -111,6 +106,8 @@ static void fill_io(const struct args *a, struct nsbox_run *run)
 		run->flags |= NSBOX_RUN_RAW_ESCAPES;
 	if (a->tty)
 		run->flags |= NSBOX_RUN_TTY;
+	if (a->ast)
+		run->flags |= NSBOX_RUN_AST;
 }
 
 static int open_box(struct request *q, const struct args *a, struct nsbox_run *run,
