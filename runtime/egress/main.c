@@ -126,6 +126,8 @@ static const char *new_config(struct supervisor *s, struct packet *p)
 	s->e.ledger.rules = s->e.rules;
 	resolver_configure(s->e.resolver, c);
 	conn_rejudge_all(&s->e);
+	if (!config_same_proxy(old, c))
+		conn_proxy_changed(&s->e);
 	udp_rules_changed(&s->udp);
 	config_unmap(old);
 	say_ready(s);
@@ -241,11 +243,12 @@ static void control_ready(struct source *source, uint32_t events)
 
 /* --- life ---------------------------------------------------------------------------------------- */
 
-/* A connection has two descriptors, and a part is for questions to name servers and what
- * comes before a connection. Asked before the lockdown, which raises the soft limit. */
+/* A connection has two descriptors, and a part is for questions to name servers, for second
+ * addresses of names (MORE_TRIES of reach.c) and for what comes before a connection. Asked
+ * before the lockdown, which raises the soft limit. */
 static uint32_t room_for_connections(void)
 {
-	enum { OTHERS = 768, LEAST = 8 };
+	enum { OTHERS = 1024, LEAST = 8 };
 	struct rlimit files;
 
 	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
