@@ -120,6 +120,8 @@ static const char *new_config(struct supervisor *s, struct packet *p)
 	if (!c || !s->serves)
 		return c ? "new rules before the box's sockets"
 			 : "the new configuration is not well-formed";
+	if (names_limit(s->e.names, c->max_names) < 0)
+		return "no memory for so many names";
 	s->e.config = c;
 	s->e.rules = s->stub.rules = config_rules(c);
 	s->e.ledger.config = c;
