@@ -24,7 +24,7 @@ static uint8_t chunk[CHUNK];
 
 enum outcome { GOES_ON, OVER, BROKEN, FORBIDDEN };
 
-enum { LAST_CHUNKS = 32 };	/* of a side that is broken: what its kernel had */
+enum { LAST_CHUNKS = 16 };	/* of a side that is broken: what its kernel had */
 
 static struct half *side_of(struct conn *c, int i)
 {

@@ -15,7 +15,7 @@
 #include <stddef.h>
 
 enum {
-	CHUNK = 256 * 1024,	/* moved at once */
+	CHUNK = 512 * 1024,	/* moved at once, by a buffer that all share; 256 KiB are 7 % slower */
 	JUDGED = 16 * 1024,	/* the same of what peek.c looks at */
 	HOLD_MAX = 256 * 1024,	/* of the client's, judged and not yet taken by the server */
 	TRIES = 4,		/* addresses that are being connected to, of one connection */
