@@ -95,16 +95,16 @@ void names_free(struct names *n)
 uint32_t names_add(struct names *n, const char *name)
 {
 	uint32_t *slot = slot_of(n, name);
+	char *copy;
 
-	if (*slot)
+	if (*slot || n->count >= n->max)
 		return *slot;
-	if (n->count >= n->max)
-		return 0;
-	n->text[n->count] = strdup(name);
-	if (!n->text[n->count])
-		return 0;
-	*slot = ++n->count;
-	return n->count;
+	copy = strdup(name);
+	if (copy) {
+		n->text[n->count] = copy;
+		*slot = ++n->count;
+	}
+	return *slot;
 }
 
 const char *names_get(const struct names *n, uint32_t number)
