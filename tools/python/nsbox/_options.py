@@ -40,8 +40,8 @@ KEYS: tuple[str, ...] = (
     "limits.pids", "limits.files", "limits.file_size", "limits.stdout", "limits.stderr",
     "limits.output", "limits.output_action", "imports.allow", "imports.mode", "packages.inline",
     "packages.install", "packages.list", "artifacts.collect", "artifacts.paths",
-    "artifacts.max_count", "artifacts.max_bytes", "artifacts.max_depth", "syscalls.level", "syscalls.allow",
-    "syscalls.deny", "devices.allow", "enforce.floor", "enforce.degraded", "enforce.optional",
+    "artifacts.max_count", "artifacts.max_bytes", "artifacts.max_depth", "syscalls.level",
+    "syscalls.allow", "syscalls.deny", "devices.allow", "enforce.floor", "enforce.degraded", "enforce.optional",
     "enforce.cgroup", "observe.listed",
 )
 _BY_OPTION: dict[str, str] = {**{k.replace(".", "_"): k for k in KEYS}, **FLAGS}
