@@ -7,7 +7,7 @@ FUZZ_SRCS := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_BINS := $(FUZZ_SRCS:tests/fuzz/%.c=$(B)/fuzz/%)
 FUZZ_SECONDS ?= 20
 # Folders of suites, in this order; unit tests are the programs in $(B)/tests.
-SUITES := $(B)/tests tests/box tests/escape tests/fault tests/abi
+SUITES := $(B)/tests tests/box tests/escape tests/fault tests/abi tests/python
 
 # Programs that the suites run: fragments tests/*.mk have their rules.
 include $(wildcard tests/*.mk tests/*/*.mk)

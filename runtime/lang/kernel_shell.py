@@ -24,7 +24,7 @@ def find_shell_line(source, error):
     return '\n'.join(lines)
 
 
-def parse_cell(source, name):
+def parse(source, name):
     flags = AWAIT | now.flags | _ast.PyCF_ONLY_AST
     first = None
     while True:

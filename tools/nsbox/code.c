@@ -10,27 +10,19 @@
 #include "tools/nsbox/run.h"
 #include "tools/nsbox/say.h"
 
-struct language {
-	const char *name;
-	const char *also[5];	/* what people call it too */
-	const char *suffixes[4];
-	const char *profile;	/* where its policy starts */
-	const char *variable;	/* names another interpreter; NULL: none */
-};
-
-static const struct language languages[] = {
+static const struct code_language languages[] = {
 	{ "python", { "py", "python3" }, { ".py", ".pyw" }, "python", "NSBOX_PYTHON" },
 	{ "javascript", { "js", "node", "nodejs" }, { ".js", ".mjs", ".cjs" }, "node",
 	  "NSBOX_NODE" },
 	{ "bash", { "sh", "shell" }, { ".sh", ".bash" }, "shell", NULL },
 };
 
-static int by_name(const struct language **out, const char *name, struct nsbox_error *err)
+static int by_name(const struct code_language **out, const char *name, struct nsbox_error *err)
 {
 	struct nearest n = NEAREST_INIT(name);
 
 	for (size_t i = 0; i < CLI_COUNT(languages); i++) {
-		const struct language *l = &languages[i];
+		const struct code_language *l = &languages[i];
 		bool is_it = strcmp(l->name, name) == 0;
 
 		for (size_t k = 0; k < CLI_COUNT(l->also) && l->also[k]; k++)
@@ -48,12 +40,12 @@ static int by_name(const struct language **out, const char *name, struct nsbox_e
 	return cli_fail(err, NSBOX_E_USAGE, "unknown language '%s'", name);
 }
 
-static const struct language *by_suffix(const char *file)
+static const struct code_language *by_suffix(const char *file)
 {
 	const char *dot = file ? strrchr(file, '.') : NULL;
 
 	for (size_t i = 0; dot && i < CLI_COUNT(languages); i++) {
-		const struct language *l = &languages[i];
+		const struct code_language *l = &languages[i];
 
 		for (size_t k = 0; k < CLI_COUNT(l->suffixes) && l->suffixes[k]; k++) {
 			if (strcmp(l->suffixes[k], dot) == 0)
@@ -61,6 +53,20 @@ static const struct language *by_suffix(const char *file)
 		}
 	}
 	return &languages[0];
+}
+
+int code_language(const struct code_language **out, const char *name, const char *file,
+		  struct nsbox_error *err)
+{
+	if (name)
+		return by_name(out, name, err);
+	*out = by_suffix(file);
+	return 0;
+}
+
+const char *code_language_name(size_t i)
+{
+	return i < CLI_COUNT(languages) ? languages[i].name : NULL;
 }
 
 /* Where the source comes from; owned until the run is over. */
@@ -104,37 +110,36 @@ static int take_source(struct source *s, const struct args *a, struct nsbox_run 
 	return r;
 }
 
-static int take_interpreter(struct source *s, const struct language *l, const struct args *a,
-			    struct nsbox_run *run, struct nsbox_error *err)
+int code_interpreter(char **out, const struct code_language *l, struct nsbox_error *err)
 {
 	const char *named = l->variable ? getenv(l->variable) : NULL;
 	int r;
 
-	if (a->interpreter || !named || !*named)
+	if (!named || !*named)
 		return 0;
-	r = path_program(&s->interpreter, named, err);
+	r = path_program(out, named, err);
 	if (r < 0)
 		snprintf(err->hint, sizeof(err->hint), "%s names it: give a path, or unset it",
 			 l->variable);
-	run->interpreter = s->interpreter;
 	return r;
 }
 
 static int prepare(struct source *s, const struct args *a, struct nsbox_run *run,
-		   const struct language **l, struct nsbox_error *err)
+		   const struct code_language **l, struct nsbox_error *err)
 {
-	int r = 0;
+	int r = a->language ? code_language(l, a->language, NULL, err) : 0;
 
-	if (a->language)
-		r = by_name(l, a->language, err);
 	if (r == 0)
 		r = take_source(s, a, run, err);
+	if (r == 0 && !a->language)
+		r = code_language(l, NULL, run->file, err);
 	if (r < 0)
 		return r;
-	if (!a->language)
-		*l = by_suffix(run->file);
 	run->language = (*l)->name;
-	return take_interpreter(s, *l, a, run, err);
+	if (!a->interpreter)
+		r = code_interpreter(&s->interpreter, *l, err);
+	run->interpreter = s->interpreter;
+	return r;
 }
 
 int verb_check(struct args *a)
@@ -147,7 +152,7 @@ int verb_code(struct args *a)
 {
 	struct nsbox_error err = NSBOX_ERROR_INIT;
 	struct nsbox_run run = NSBOX_RUN_INIT;
-	const struct language *l = NULL;
+	const struct code_language *l = NULL;
 	struct source s = { 0 };
 	int status;
 

@@ -1,0 +1,612 @@
+#!/usr/bin/env python3
+# as: root user
+"""The Python client: options, results, errors, many runs at once, and every way to an end."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+from unittest import mock
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
+import tap_unittest  # noqa: E402
+
+tap_unittest.use_this_checkout()
+import nsbox  # noqa: E402
+from nsbox import _frames, _options, _rpc, errors, result  # noqa: E402
+
+FAKE = os.path.join(tap_unittest.REPO, "tests", "harness", "rpc_fake.py")
+RECORD = {"schema": "nsbox.result/1", "tier": "local", "verdict": "exited", "exit_code": 0,
+          "signal": None, "success": True, "reason": None, "stdout": "a", "stderr": "",
+          "stdout_encoding": "utf-8", "stderr_encoding": "utf-8", "stdout_bytes": 1,
+          "stderr_bytes": 0, "new_field": 7}
+
+
+def is_alive(pid):
+    """Is the process there and no zombie?"""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def gone(pid, seconds=20.0):
+    """Wait until the process is gone; False when it is not."""
+    deadline = time.monotonic() + seconds
+    while is_alive(pid):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def python(source, *args, seconds=60, **env):
+    """Another interpreter with this client."""
+    return subprocess.run([sys.executable, "-c", source, *args], env={**os.environ, **env},
+                          capture_output=True, text=True, timeout=seconds)
+
+
+class Results(unittest.TestCase):
+    def test_fields(self):
+        """a record becomes a result; fields of a newer nsbox stay in the record"""
+        got = nsbox.Result.from_record(RECORD)
+        self.assertEqual((got.verdict, got.exit_code, got.stdout, got.stdout_raw),
+                         ("exited", 0, "a", b"a"))
+        self.assertEqual(got.record["new_field"], 7)
+        self.assertEqual(got.returncode, 0)
+
+    def test_bytes(self):
+        """output that is not UTF-8 keeps its bytes, and is readable text"""
+        got = nsbox.Result.from_record({**RECORD, "stdout": "/4A=", "stdout_encoding": "base64"})
+        self.assertEqual(got.stdout_raw, b"\xff\x80")
+        self.assertEqual(got.stdout, "\ufffd\ufffd")
+
+    def test_other_schema(self):
+        """another schema is refused"""
+        with self.assertRaises(ValueError):
+            nsbox.Result.from_record({**RECORD, "schema": "nsbox.error/1"})
+
+    def test_html(self):
+        """a notebook's table escapes what the program printed"""
+        text = nsbox.Result.from_record({**RECORD, "stdout": "<script>x</script>"})._repr_html_()
+        self.assertIn("&lt;script&gt;", text)
+        self.assertNotIn("<script>", text)
+
+    def test_analysis(self):
+        """an analysis becomes dataclasses"""
+        got = nsbox.Result.from_record({**RECORD, "analysis": {
+            "language": "python", "ok": False, "error": {"type": "SyntaxError", "message": "m",
+                                                         "line": 2, "column": 3},
+            "imports": [{"module": "os", "names": ["path"], "line": 1, "level": 0}],
+            "unauthorized": ["os"], "ast": None, "ast_truncated": False}}).analysis
+        self.assertEqual(got.error, result.SyntaxProblem("SyntaxError", "m", 2, 3))
+        self.assertEqual(got.imports, (result.ImportedModule("os", ("path",), 1, 0),))
+        self.assertEqual(got.unauthorized, ("os",))
+
+
+class Errors(unittest.TestCase):
+    def test_classes(self):
+        """each code has a class, an unknown code keeps its name"""
+        for code, cls in (("usage", nsbox.UsageError), ("policy", nsbox.PolicyError),
+                          ("unsupported", nsbox.UnsupportedError), ("setup", nsbox.SetupError),
+                          ("busy", nsbox.BusyError), ("nomem", nsbox.OutOfMemoryError),
+                          ("system", nsbox.HostError)):
+            got = errors.error_from_record({"code": code, "message": "m", "stage": "mounts",
+                                            "os_errno": 13, "hint": "h"})
+            self.assertIs(type(got), cls)
+            self.assertEqual((got.code, got.stage, got.os_errno, got.hint),
+                             (code, "mounts", 13, "h"))
+            self.assertEqual(str(got), "mounts: m: Permission denied; h")
+        self.assertEqual(errors.error_from_record({"code": "new"}).code, "new")
+
+    def test_pickle(self):
+        """an error crosses process pools whole"""
+        import pickle
+        got = pickle.loads(pickle.dumps(nsbox.SetupError("m", stage="s", os_errno=1, hint="h")))
+        self.assertEqual((type(got), str(got)), (nsbox.SetupError,
+                                                 "s: m: Operation not permitted; h"))
+
+
+class Options(unittest.TestCase):
+    def test_names(self):
+        """flags, policy keys and fields of a run find their places"""
+        self.assertEqual(_options.request_fields(
+            {"memory": "64M", "timeout": 0.25, "ro": "/a", "net_allow_out": ["x", "y"],
+             "subprocesses": False, "cwd": "/w", "stdin": b"\xff", "env": {"A": "b"},
+             "allow_imports": [], "pids": None, "set": {"limits.tmp": 1}}),
+            {"cwd": "/w", "stdin": {"base64": "/w=="}, "env": {"A": "b"},
+             "set": {"limits.memory": "64M", "limits.timeout": "250000us", "fs.read": ["/a"],
+                     "net.allow_out": ["x", "y"], "process.subprocesses": "false",
+                     "imports.allow": [], "limits.tmp": "1"}})
+
+    def test_unknown(self):
+        """a misspelt option is an error that names the right one, before anything starts"""
+        with self.assertRaisesRegex(nsbox.UsageError, "'memroy'; did you mean 'memory'"):
+            nsbox.Sandbox(memroy="1G")
+
+    def test_types(self):
+        """values of wrong types are errors"""
+        for wrong in ({"memory": object()}, {"env": {"A": 1}}, {"env": "A=b"}, {"stdin": 3},
+                      {"timeout": -1}, {"timeout": float("nan")}, {"ro": 5}, {"policy": "x"}):
+            with self.assertRaises(nsbox.UsageError, msg=str(wrong)):
+                _options.request_fields(wrong)
+
+    def test_schema(self):
+        """the keys known here are those of `nsbox policy schema`"""
+        ran = subprocess.run([os.environ["NSBOX_BIN"], "policy", "schema"], capture_output=True,
+                             timeout=60, check=True)
+        self.assertEqual(sorted(k for k in json.loads(ran.stdout)["$defs"]),
+                         sorted(_options.KEYS))
+
+
+class Frames(unittest.TestCase):
+    def test_round_trip(self):
+        """a message survives its frame"""
+        message = {"id": 1, "text": "\u00e9\U0001f600\x00", "list": [1, 2.5, None, True]}
+        frame = _frames.encode(message)
+        self.assertEqual(_frames.length_of(frame[:4]), len(frame) - 4)
+        self.assertEqual(_frames.decode(frame[4:]), message)
+
+    def test_refused(self):
+        """what the other side would end the connection for is refused here"""
+        deep: list = []
+        for _ in range(64):
+            deep = [deep]
+        for wrong in ({"a": deep}, {"a": "\ud800"}, {"a": float("inf")}, {"a": object()},
+                      {"a": "x" * (65 << 20)}):
+            with self.assertRaises(nsbox.UsageError):
+                _frames.encode(wrong)
+
+
+def with_fake(how, work, silence=60.0):
+    """Run the coroutine @work(sandbox) against a child that misbehaves."""
+    async def main():
+        box = nsbox.AsyncSandbox(binary=FAKE)
+        await box.connect()
+        try:
+            return await asyncio.wait_for(work(box), 60)
+        finally:
+            await asyncio.wait_for(box.close(), 60)
+            assert not is_alive(box.hello["pid"]), "the child outlived its sandbox"
+    with mock.patch.dict(os.environ, NSBOX_FAKE=how), \
+            mock.patch.object(_rpc.Connection, "silence", silence):
+        return asyncio.run(main())
+
+
+class Deaths(unittest.TestCase):
+    """The child dies, or worse. Never a hang, always a reason."""
+
+    def _error_of(self, how, silence=60.0):
+        async def work(box):
+            # Several in flight: all of them must end.
+            got = await asyncio.gather(*(box.run(["true"]) for _ in range(3)),
+                                       return_exceptions=True)
+            self.assertEqual({type(e) for e in got}, {nsbox.ConnectionLostError})
+            self.assertEqual(len({str(e) for e in got}), 1)
+            with self.assertRaises(nsbox.ConnectionLostError):
+                await box.run(["true"])
+            return str(got[0])
+        return with_fake(how, work, silence)
+
+    def test_killed(self):
+        """a child that is killed: every run in flight fails, with the signal"""
+        self.assertIn("signal 9 killed it", self._error_of("die"))
+
+    def test_exits(self):
+        """a child that exits: its status and its last words are told"""
+        self.assertIn("status 3: the reason", self._error_of("exit"))
+
+    def test_garbage(self):
+        """a child that prints something else: said, and ended"""
+        self.assertIn("announced a frame of 1751477356 bytes", self._error_of("garbage"))
+
+    def test_long(self):
+        """a frame that is too long: refused before it is read"""
+        self.assertIn("announced a frame of 2147483648 bytes", self._error_of("long"))
+
+    def test_not_an_object(self):
+        """JSON that is no object: refused"""
+        self.assertIn("not a JSON object", self._error_of("list"))
+
+    def test_fatal(self):
+        """the error without an id: its text is the reason"""
+        self.assertIn("not JSON", self._error_of("fatal"))
+
+    def test_half(self):
+        """half a frame and the end: the end is told"""
+        self.assertIn("exited with status 0", self._error_of("half"))
+
+    def test_hangs(self):
+        """a child that hangs: asked, then killed"""
+        self.assertIn("did not answer for", self._error_of("silent", silence=0.3))
+
+    def test_never_starts(self):
+        """a child that says nothing at all: its last words are the error of connecting"""
+        async def main():
+            await nsbox.AsyncSandbox(binary=FAKE).connect()
+        with mock.patch.dict(os.environ, NSBOX_FAKE="mute"), \
+                self.assertRaisesRegex(nsbox.ConnectionLostError, "cannot start: no such thing"):
+            asyncio.run(main())
+
+    def test_no_binary(self):
+        """no command: an error that says where it was looked for"""
+        got = python("import nsbox\ntry: nsbox.run(['true'])\n"
+                     "except nsbox.SetupError as e: print(e)", NSBOX_BIN="/nonexistent/nsbox")
+        self.assertIn("NSBOX_BIN names '/nonexistent/nsbox'", got.stdout)
+
+    def test_stubborn(self):
+        """a child that ignores the end of its input is killed when the sandbox closes"""
+        async def work(box):
+            task = asyncio.create_task(box.run(["true"]))
+            await asyncio.sleep(0.05)
+            await box.close()
+            with self.assertRaises(nsbox.UsageError):
+                await task
+        with_fake("stubborn", work)
+
+    def test_callback(self):
+        """what a callback raises is what the run raises"""
+        async def main():
+            async with nsbox.AsyncSandbox() as box:
+                def broken(_):
+                    raise LookupError("mine")
+                with self.assertRaisesRegex(LookupError, "mine"):
+                    await box.run(["echo", "x"], on_stdout=broken)
+                self.assertEqual((await box.run(["echo", "y"])).stdout, "y\n")
+        asyncio.run(main())
+
+
+class Kernels(unittest.TestCase):
+    """The host's side of a kernel, whatever the box says."""
+
+    def play(self, *steps, functions=None, types=(), seconds=60.0, **how):
+        """One cell of the fake kernel, which plays @steps and ends with @how."""
+        async def work(box):
+            kernel = await box.open("python", types=types)
+            kernel.call_seconds, kernel.reply_bytes = seconds, 1000
+            if functions:
+                await kernel.tools(functions)
+            return await kernel.execute(json.dumps([*steps, {"status": "ok", **how}]))
+        return with_fake("kernel", work)
+
+    def call(self, function, *args, **how):
+        """What the box is answered when it calls @function with @args, as typed JSON."""
+        cell = self.play({"event": "call", "call": 7, "name": "f", "args": list(args),
+                          "kwargs": {}}, "reply", functions={"f": function}, **how)
+        reply, = cell.record["replies"]
+        self.assertEqual((reply["call"], reply["box"]), (7, "b1"))
+        return reply.get("value", reply.get("error"))
+
+    def test_pieces(self):
+        """output, rich results and the value make a cell"""
+        cell = self.play({"event": "stdout", "text": "a"}, {"event": "stderr", "text": "e"},
+                         {"event": "stdout", "text": "b\n"},
+                         {"event": "display", "mime": {"image/png": "iVBORw=="}},
+                         repr="{1}", value={"$t": "set", "v": [1]}, execution_count=3,
+                         mime={"text/html": "<b>"})
+        self.assertEqual((cell.stdout, cell.stderr, cell.text, cell.value, cell.execution_count),
+                         ("ab\n", "e", "{1}", {1}, 3))
+        self.assertEqual(cell.displays[0].data("image/png"), b"\x89PNG")
+        self.assertEqual(cell.displays[1].mime, {"text/html": "<b>"})
+        self.assertNotIn("<b>", cell._repr_html_())
+        self.assertEqual(cell.unwrap(), {1})
+
+    def test_error(self):
+        """a failed cell: its error, and unwrap() raises"""
+        cell = self.play(status="error", error={"name": "KeyError", "value": "'k'",
+                                                "traceback": ["line\n"]})
+        self.assertEqual((cell.ok, str(cell.error), cell.error.traceback),
+                         (False, "KeyError: 'k'", ("line\n",)))
+        with self.assertRaisesRegex(nsbox.ExecutionError, "KeyError: 'k'"):
+            cell.unwrap()
+
+    def test_call(self):
+        """a function of the host gets values and answers with values"""
+        got = self.call(lambda a, b: (a, b), {"$t": "tuple", "v": [1]}, {"k": None})
+        self.assertEqual(got, {"$t": "tuple", "v": [{"$t": "tuple", "v": [1]}, {"k": None}]})
+
+        async def later(a):
+            await asyncio.sleep(0)
+            return a + 1
+        self.assertEqual(self.call(later, 1), 2)
+
+    def test_call_raises(self):
+        """what a function raises is the answer"""
+        def broken():
+            raise LookupError("no \ud800 such")
+        self.assertEqual(self.call(broken), {"name": "LookupError", "value": "no \\ud800 such"})
+
+    def test_call_hangs(self):
+        """a function that takes too long: the box is told, and nothing hangs"""
+        async def never():
+            await asyncio.sleep(3600)
+        got = self.call(never, seconds=0.05)
+        self.assertEqual(got["name"], "TimeoutError")
+
+    def test_call_wrong(self):
+        """values that cannot cross, too large ones, hostile ones: an error for the box"""
+        self.assertEqual(self.call(lambda: object())["name"], "UsageError")
+        self.assertIn("more than 1000 bytes", self.call(lambda: "x" * 2000)["value"])
+        self.assertEqual(self.call(lambda a: a, {"$t": "int", "v": "x"})["name"], "ValueError")
+        self.assertEqual(self.call(lambda: 1, 1, 2)["name"], "TypeError")
+
+    def test_call_unknown(self):
+        """a function that the host never gave is not called"""
+        cell = self.play({"event": "call", "call": 1, "name": "__import__", "args": ["os"],
+                          "kwargs": {}}, "reply")
+        self.assertEqual(cell.record["replies"][0]["error"]["name"], "NameError")
+
+    def test_synchronous(self):
+        """the synchronous face: functions run in the thread that waits"""
+        threads = []
+
+        def where(a):
+            threads.append(threading.current_thread())
+            return a
+        with mock.patch.dict(os.environ, NSBOX_FAKE="kernel"), nsbox.Sandbox(binary=FAKE) as box:
+            kernel = box.open("python")
+            kernel.tools({"f": where})
+            cell = kernel.execute(json.dumps([
+                {"event": "call", "call": 1, "name": "f", "args": [5], "kwargs": {}}, "reply",
+                {"status": "ok", "value": 6}]))
+            self.assertEqual((cell.value, cell.record["replies"][0]["value"]), (6, 5))
+            self.assertEqual(threads, [threading.current_thread()])
+            self.assertEqual(kernel.set(a={1}).record["request"]["values"],
+                             {"a": {"$t": "set", "v": [1]}})
+
+
+class Runs(unittest.TestCase):
+    def test_module_functions(self):
+        """run, code: the program's own end is a result"""
+        self.assertEqual(nsbox.code("print(6 * 7)").stdout, "42\n")
+        got = nsbox.run(["sh", "-c", "echo out; echo err >&2; exit 3"])
+        self.assertEqual((got.stdout, got.stderr, got.exit_code, got.success),
+                         ("out\n", "err\n", 3, False))
+
+    def test_options_hold(self):
+        """options of the sandbox and of the call hold; the call's win"""
+        with nsbox.Sandbox(timeout=30, memory="64M", env={"A": "1"}) as box:
+            got = box.run(["sh", "-c", "echo $A; cat; pwd"], stdin="in\n", memory="32M", cwd="/tmp")
+            self.assertEqual(got.stdout, "1\nin\n/tmp\n")
+            self.assertEqual(got.limits["memory_bytes"], 32 << 20)
+            self.assertEqual(got.limits["timeout_ms"], 30000)
+
+    def test_timeout(self):
+        """a timeout is a verdict, with what was printed until then"""
+        got = nsbox.code("print('x', flush=True)\nwhile True: pass", timeout=0.5)
+        self.assertEqual((got.verdict, got.timed_out, got.stdout), ("timed_out", True, "x\n"))
+
+    def test_wrong_policy(self):
+        """what nsbox refuses is an exception of its class"""
+        with self.assertRaisesRegex(nsbox.PolicyError, "limits.memory"):
+            nsbox.run(["true"], memory="1")
+        self.assertTrue(nsbox.run(["true"]).success)
+
+    def test_argv(self):
+        """a string is no argv"""
+        with self.assertRaises(nsbox.UsageError):
+            nsbox.run("ls")
+
+    def test_surrogates(self):
+        """source with a lone surrogate is refused by the interpreter, not by an accident here"""
+        got = nsbox.code("x = '\ud800'")
+        self.assertEqual((got.verdict, got.exit_code), ("exited", 1))
+        self.assertIn("SyntaxError", got.stderr)
+
+    def test_artifacts(self):
+        """artifacts come out, and show themselves"""
+        import tempfile
+        with tempfile.TemporaryDirectory(dir=os.environ.get("NSBOX_SCRATCH")) as folder:
+            got = nsbox.code("open('a.txt', 'w').write('x')", artifacts=folder)
+            self.assertEqual([(a.path, a.size_bytes) for a in got.artifacts], [("a.txt", 1)])
+            self.assertEqual(got.artifacts[0].host_path.read_text(), "x")
+            self.assertIn("a.txt", got._repr_html_())
+
+    def test_many(self):
+        """fifty runs at once on one connection, each with its own answer"""
+        async def main():
+            async with nsbox.AsyncSandbox() as box:
+                got = await asyncio.gather(*(box.run(["sh", "-c", f"echo {i}; exit {i % 7}"])
+                                             for i in range(50)))
+                self.assertEqual([(r.stdout, r.exit_code) for r in got],
+                                 [(f"{i}\n", i % 7) for i in range(50)])
+        asyncio.run(main())
+
+    def test_stream(self):
+        """output comes in pieces while the program runs"""
+        pieces = []
+        got = nsbox.run(["sh", "-c", "echo one; read line; echo $line"], stdin="two\n",
+                        on_stdout=pieces.append)
+        self.assertEqual(b"".join(pieces), b"one\ntwo\n")
+        self.assertEqual(got.stdout, "one\ntwo\n")
+
+    def test_nested(self):
+        """a callback of the synchronous face may use it again"""
+        inner = []
+        nsbox.run(["echo", "x"], on_stdout=lambda _: inner.append(nsbox.run(["echo", "y"]).stdout))
+        self.assertEqual(inner, ["y\n"])
+
+    def test_threads(self):
+        """threads share the synchronous face"""
+        got = []
+        threads = [threading.Thread(target=lambda i=i: got.append(
+            nsbox.run(["echo", str(i)]).stdout)) for i in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        self.assertEqual(sorted(got), [f"{i}\n" for i in range(8)])
+
+    def test_in_a_running_loop(self):
+        """the synchronous face works where an event loop runs, as in a notebook"""
+        async def main():
+            return nsbox.run(["echo", "x"]).stdout
+        self.assertEqual(asyncio.run(main()), "x\n")
+
+
+class Ends(unittest.TestCase):
+    """Cancellation, forks, loops and interpreters that end."""
+
+    def _box_of_sleep(self, mark):
+        """Pids of processes of a box whose argv has @mark."""
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as line:
+                    words = line.read().split(b"\0")
+            except OSError:
+                continue
+            if mark.encode() in words and words[0].endswith(b"sleep"):
+                found.append(int(pid))
+        return found
+
+    def _wait_for(self, mark, present, seconds=20):
+        deadline = time.monotonic() + seconds
+        while bool(self._box_of_sleep(mark)) != present:
+            self.assertLess(time.monotonic(), deadline, f"sleep {mark}: present={not present}")
+            time.sleep(0.02)
+
+    def test_cancel(self):
+        """a cancelled run ends its box, and the connection goes on"""
+        mark = f"3{os.getpid()}.5"
+
+        async def main():
+            async with nsbox.AsyncSandbox() as box:
+                task = asyncio.create_task(box.run(["sleep", mark], timeout=600))
+                while not self._box_of_sleep(mark):
+                    await asyncio.sleep(0.02)
+                task.cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await task
+                while self._box_of_sleep(mark):
+                    await asyncio.sleep(0.02)
+                self.assertEqual((await box.run(["echo", "on"])).stdout, "on\n")
+        asyncio.run(asyncio.wait_for(main(), 60))
+
+    def test_interrupt(self):
+        """Ctrl-C while the synchronous face waits: KeyboardInterrupt, and the box is gone"""
+        mark = f"3{os.getpid()}.25"
+        child = subprocess.Popen([sys.executable, "-c", "import nsbox, sys\n"
+                                  "try: nsbox.run(['sleep', sys.argv[1]], timeout=600)\n"
+                                  "except KeyboardInterrupt: print('interrupted')\n"
+                                  "print(nsbox.run(['echo', 'on']).stdout)", mark],
+                                 stdout=subprocess.PIPE, text=True)
+        self._wait_for(mark, True)
+        child.send_signal(signal.SIGINT)
+        out, _ = child.communicate(timeout=60)
+        self.assertEqual(out, "interrupted\non\n\n")
+        self._wait_for(mark, False)
+
+    def test_caller_killed(self):
+        """SIGKILL of the caller ends its boxes and its child"""
+        mark = f"3{os.getpid()}.125"
+        child = subprocess.Popen([sys.executable, "-c", "import nsbox, sys\n"
+                                  "print(nsbox.sandbox().hello['pid'], flush=True)\n"
+                                  "nsbox.run(['sleep', sys.argv[1]], timeout=600)", mark],
+                                 stdout=subprocess.PIPE, text=True)
+        rpc = int(child.stdout.readline())
+        self._wait_for(mark, True)
+        child.kill()
+        child.communicate(timeout=60)
+        self._wait_for(mark, False)
+        self.assertTrue(gone(rpc))
+
+    def test_exit(self):
+        """an interpreter that ends with an open sandbox, in either face, ends its child"""
+        for source in ("import nsbox; print(nsbox.sandbox().hello['pid'])",
+                       "import asyncio, nsbox\n"
+                       "async def main():\n"
+                       "    global box\n"
+                       "    box = await nsbox.connect()\n"
+                       "    print(box.hello['pid'])\n"
+                       "asyncio.run(main())",
+                       "import nsbox, threading\n"
+                       "print(nsbox.sandbox().hello['pid'])\n"
+                       "threading.Thread(target=nsbox.run, args=(['sleep', '1'],)).start()"):
+            got = python(source)
+            self.assertEqual((got.returncode, got.stderr), (0, ""))
+            self.assertTrue(gone(int(got.stdout)), source)
+
+    def test_fork(self):
+        """after a fork the child has a connection of its own, and the parent's goes on"""
+        got = python("import nsbox, os\n"
+                     "box = nsbox.Sandbox()\n"
+                     "print(box.run(['echo', 'before']).stdout, end='', flush=True)\n"
+                     "nsbox.run(['true'])\n"
+                     "if os.fork() == 0:\n"
+                     "    try: box.run(['true'])\n"
+                     "    except nsbox.UsageError as e: print(e.message, flush=True)\n"
+                     "    print(nsbox.run(['echo', 'child']).stdout, end='', flush=True)\n"
+                     "    raise SystemExit(0)\n"
+                     "assert os.wait()[1] == 0\n"
+                     "print(box.run(['echo', 'after']).stdout, end='')\n"
+                     "print(nsbox.run(['echo', 'after']).stdout, end='')\n")
+        self.assertEqual((got.stdout, got.stderr), (
+            "before\nthis sandbox belongs to the process that was forked\nchild\nafter\nafter\n",
+            ""))
+
+    def test_pool(self):
+        """a pool of forked workers: each runs boxes, none disturbs the parent"""
+        got = python("import multiprocessing, nsbox\n"
+                     "def work(i): return nsbox.run(['echo', str(i)]).stdout\n"
+                     "nsbox.run(['true'])\n"
+                     "with multiprocessing.get_context('fork').Pool(3) as pool:\n"
+                     "    print(pool.map(work, range(6)))\n"
+                     "print(nsbox.run(['echo', 'on']).stdout)\n")
+        self.assertEqual(got.stdout, f"{[str(i) + chr(10) for i in range(6)]}\non\n\n", got.stderr)
+
+    def test_fork_keeps_nothing(self):
+        """a forked process that lives on does not keep the parent's child alive"""
+        source = ("import nsbox, os, sys, time\n"
+                  "print(nsbox.sandbox().hello['pid'], flush=True)\n"
+                  "if os.fork() == 0:\n"
+                  "    sys.stdin.read()\n"
+                  "    os._exit(0)\n"
+                  "os._exit(0)\n")
+        child = subprocess.Popen([sys.executable, "-c", source], stdin=subprocess.PIPE,
+                                 stdout=subprocess.PIPE, text=True)
+        rpc = int(child.stdout.readline())
+        child.wait(60)
+        ended = gone(rpc)
+        child.stdin.close()     # now the forked one ends too
+        child.stdout.close()
+        self.assertTrue(ended)
+
+    def test_other_loop(self):
+        """a sandbox of another event loop says so"""
+        async def open_one():
+            return await nsbox.connect()
+
+        async def use(box):
+            await box.run(["true"])
+        box = asyncio.run(open_one())
+        with self.assertRaises(nsbox.NsboxError):
+            asyncio.run(use(box))
+
+    def test_closed(self):
+        """a closed sandbox says so, closing twice is fine"""
+        box = nsbox.Sandbox()
+        box.run(["true"])
+        box.close()
+        box.close()
+        with self.assertRaisesRegex(nsbox.UsageError, "closed"):
+            box.run(["true"])
+
+    def test_child_killed(self):
+        """the shared child is killed: one clear error, then a new one"""
+        os.kill(nsbox.sandbox().hello["pid"], signal.SIGKILL)
+        try:
+            nsbox.run(["true"])
+        except nsbox.ConnectionLostError as e:
+            self.assertIn("signal 9 killed it", str(e))
+        self.assertEqual(nsbox.run(["echo", "on"]).stdout, "on\n")
+
+
+if __name__ == "__main__":
+    tap_unittest.main()

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `nsbox rpc`: many runs in one process, spoken to in frames of JSON on standard input
+ * and output.
+ *
+ * One thread, one epoll. Starting a box takes milliseconds and is done in between; all
+ * else is descriptors that are ready or not. What the process holds is bounded: while a
+ * client does not read, nothing more is taken from it or from the programs' pipes.
+ */
+#ifndef NSBOX_RPC_H
+#define NSBOX_RPC_H
+
+#include "tools/nsbox/rpc_frame.h"
+#include "tools/nsbox/rpc_ops.h"
+
+#define RPC_PROTOCOL 1
+#define RPC_RUNS_MAX 1024
+#define RPC_QUEUE_MAX (1u << 20) /* unread bytes above which nothing new is made */
+#define RPC_ROOM 65536
+
+/* What became ready: one of these, and the slot of a run above it. */
+enum rpc_tag { TAG_IN, TAG_OUT, TAG_SIGNAL, TAG_BOX, TAG_STDOUT, TAG_STDERR };
+#define RPC_TAG(tag, slot) ((uint64_t)(tag) | (uint64_t)(slot) << 8)
+
+struct rpc_run;
+
+struct rpc {
+	int epoll, signals;
+	struct frame_in in;
+	struct frame_out out;
+	struct rpc_run *runs[RPC_RUNS_MAX];
+	bool in_watched, out_watched;
+	bool in_files;		/* epoll refuses it: a file, always ready */
+	bool has_more;		/* a whole frame waits to be taken */
+	bool is_full;		/* too much is unread: nothing new is taken */
+	bool is_over;
+	int status;
+	char room[RPC_ROOM];	/* what is being read */
+};
+
+/* The client is not reading, and more must not pile up. */
+static inline bool rpc_is_full(const struct rpc *r)
+{
+	return frame_out_waiting(&r->out) > RPC_QUEUE_MAX;
+}
+
+/* --- rpc_run.c: runs in flight ------------------------------------------------------ */
+
+/* Start what @q asks for; its answer comes later. */
+int rpc_run_start(struct rpc *r, const struct rpc_request *q, struct nsbox_error *err);
+bool rpc_run_has(const struct rpc *r, uint64_t id);
+/* Kill it; false: there is none of that id. */
+bool rpc_run_kill(struct rpc *r, uint64_t id);
+/* The box, or stream @which (0: stdout, 1: stderr), of a slot is ready. A slot may be empty
+ * or another run's by now: then nothing is ready, and nothing happens. */
+void rpc_run_box_ready(struct rpc *r, size_t slot);
+void rpc_run_stream_ready(struct rpc *r, size_t slot, int which);
+/* Stop or go on reading all streams. */
+void rpc_runs_watch(struct rpc *r, bool on);
+/* Kill and forget all of them, without answers. */
+void rpc_runs_close(struct rpc *r);
+
+#endif

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * See rpc_ops.h. Runs in `nsbox rpc`. Mustn't let an unknown key pass: a misspelt limit
+ * would be no limit.
+ */
+#include "tools/nsbox/rpc_ops.h"
+
+#include <string.h>
+
+#include "tools/nsbox/nearest.h"
+#include "tools/nsbox/say.h"
+
+#define RUNS (RPC_BIT(OP_RUN) | RPC_BIT(OP_CODE) | RPC_BIT(OP_CHECK))
+#define CODES (RPC_BIT(OP_CODE) | RPC_BIT(OP_CHECK))
+#define EVERY (RPC_BIT(OP_COUNT) - 1)
+
+/* clang-format off */
+const struct rpc_op_row rpc_ops[OP_COUNT] = {
+	[OP_HELLO] = { "hello", "version, protocol, tiers, languages, pid" },
+	[OP_RUN] = { "run", "the record nsbox.result/1" },
+	[OP_CODE] = { "code", "the record nsbox.result/1" },
+	[OP_CHECK] = { "check", "the record nsbox.result/1 of the static tier" },
+	[OP_CANCEL] = { "cancel", "target, and found: was such a run in flight" },
+	[OP_DOCTOR] = { "doctor", "what 'nsbox doctor --json' prints" },
+	[OP_SCHEMA] = { "schema", "this schema" },
+};
+
+const struct rpc_key_row rpc_keys[K_COUNT] = {
+	[K_ID] = { "id", RPC_COUNT, EVERY, EVERY, "names the request; unique among those in flight" },
+	[K_OP] = { "op", RPC_STRING, EVERY, EVERY, "the operation" },
+	[K_ARGV] = { "argv", RPC_STRINGS, RPC_BIT(OP_RUN), RPC_BIT(OP_RUN), "command and arguments" },
+	[K_LANGUAGE] = { "language", RPC_STRING, CODES, 0,
+		"python, javascript or bash; without it the file's suffix says" },
+	[K_CODE] = { "code", RPC_BYTES, CODES, 0, "source text, at most 16 MiB; or file" },
+	[K_FILE] = { "file", RPC_STRING, CODES, 0, "a file of the host that holds the source" },
+	[K_ARGS] = { "args", RPC_STRINGS, CODES, 0, "arguments of the code" },
+	[K_PACKAGES] = { "packages", RPC_STRINGS, CODES, 0, "more items of packages.list" },
+	[K_TIER] = { "tier", RPC_STRING, RUNS, 0, "local (default), static, local_unsafe, docker, docker_unsafe" },
+	[K_PROFILE] = { "profile", RPC_STRING, RUNS, 0,
+		"the profile that the policy starts from, or a policy file (with / or .json)" },
+	[K_POLICY] = { "policy", RPC_OBJECT, RUNS, 0, "a policy as in a policy file, on top of the profile" },
+	[K_SET] = { "set", RPC_SETTINGS, RUNS, 0, "policy keys by their dotted names, on top of all others" },
+	[K_ENV] = { "env", RPC_MAP, RUNS, 0, "environment variables of the program" },
+	[K_STDIN] = { "stdin", RPC_BYTES, RUNS, 0, "standard input; empty without it" },
+	[K_CWD] = { "cwd", RPC_STRING, RUNS, 0, "the folder in the box where it starts" },
+	[K_TIMEOUT_MS] = { "timeout_ms", RPC_COUNT, RUNS, 0, "milliseconds; without it the policy's" },
+	[K_ARTIFACTS_DIR] = { "artifacts_dir", RPC_STRING, RUNS, 0, "a folder of the host for artifacts" },
+	[K_INTERPRETER] = { "interpreter", RPC_STRING, RUNS, 0, "the interpreter, a path or a name on PATH" },
+	[K_PROJECT] = { "project", RPC_STRING, RUNS, 0, "a folder of the host on the module path, read-only" },
+	[K_NAME] = { "name", RPC_STRING, RUNS, 0, "the box's name in the list of boxes" },
+	[K_STREAM] = { "stream", RPC_BOOL, RUNS, 0, "send output as events while it comes" },
+	[K_AST] = { "ast", RPC_BOOL, CODES, 0, "with the syntax tree in \"analysis\", bounded" },
+	[K_TARGET] = { "target", RPC_COUNT, RPC_BIT(OP_CANCEL), RPC_BIT(OP_CANCEL), "the id of the run to kill" },
+};
+/* clang-format on */
+
+/* --- shapes ------------------------------------------------------------------ */
+
+static bool is_scalar(enum jkind kind)
+{
+	return kind == J_STRING || kind == J_NUMBER || kind == J_BOOL || kind == J_NULL;
+}
+
+/* Every item is a string. */
+static bool all_strings(struct jtext v)
+{
+	struct jtext key, item;
+	size_t at = 0;
+
+	while (jtext_next(v, &at, &key, &item)) {
+		if (jtext_kind(item) != J_STRING)
+			return false;
+	}
+	return true;
+}
+
+static bool is_strings(struct jtext v)
+{
+	return jtext_kind(v) == J_ARRAY && all_strings(v);
+}
+
+static bool is_map(struct jtext v)
+{
+	return jtext_kind(v) == J_OBJECT && all_strings(v);
+}
+
+static bool is_settings(struct jtext v)
+{
+	struct jtext key, item;
+	size_t at = 0;
+
+	if (jtext_kind(v) != J_OBJECT)
+		return false;
+	while (jtext_next(v, &at, &key, &item)) {
+		if (!is_scalar(jtext_kind(item)) && !is_strings(item))
+			return false;
+	}
+	return true;
+}
+
+static bool is_bytes(struct jtext v)
+{
+	struct jtext key, item;
+	size_t at = 0;
+	char name[16];
+
+	if (jtext_kind(v) == J_STRING)
+		return true;
+	return jtext_kind(v) == J_OBJECT && jtext_next(v, &at, &key, &item) &&
+	       jtext_word(key, name, sizeof(name)) && strcmp(name, "base64") == 0 &&
+	       jtext_kind(item) == J_STRING && !jtext_next(v, &at, &key, &item);
+}
+
+static bool is_count(struct jtext v)
+{
+	uint64_t n;
+
+	return jtext_uint(v, RPC_NUMBER_MAX, &n) && n > 0;
+}
+
+static bool is_string(struct jtext v)
+{
+	return jtext_kind(v) == J_STRING;
+}
+
+static bool is_bool(struct jtext v)
+{
+	return jtext_kind(v) == J_BOOL;
+}
+
+static bool is_object(struct jtext v)
+{
+	return jtext_kind(v) == J_OBJECT;
+}
+
+static const struct {
+	bool (*is)(struct jtext v);
+	const char *expects;
+} shapes[RPC_KINDS] = {
+	[RPC_STRING] = { is_string, "a string" },
+	[RPC_BYTES] = { is_bytes, "a string or {\"base64\":\"...\"}" },
+	[RPC_COUNT] = { is_count, "a whole number from 1 to 2^53" },
+	[RPC_BOOL] = { is_bool, "true or false" },
+	[RPC_STRINGS] = { is_strings, "a list of strings" },
+	[RPC_MAP] = { is_map, "an object of strings" },
+	[RPC_SETTINGS] = { is_settings, "an object of strings, numbers, booleans, null or lists of strings" },
+	[RPC_OBJECT] = { is_object, "an object" },
+};
+
+/* --- one request ------------------------------------------------------------- */
+
+static int unknown_op(const char *name, struct nsbox_error *err)
+{
+	struct nearest n = NEAREST_INIT(name);
+
+	for (size_t i = 0; i < OP_COUNT; i++)
+		nearest_offer(&n, rpc_ops[i].name);
+	if (n.best)
+		cli_hint(err, "did you mean '%s'?", n.best);
+	else
+		cli_hint(err, "the operation \"schema\" lists them");
+	return cli_fail(err, NSBOX_E_USAGE, "unknown operation '%s'", name);
+}
+
+static int find_op(enum rpc_op *out, struct jtext v, struct nsbox_error *err)
+{
+	char name[64];
+
+	if (!v.p)
+		return cli_fail(err, NSBOX_E_USAGE, "\"op\" is missing");
+	if (!jtext_word(v, name, sizeof(name)))
+		return cli_fail(err, NSBOX_E_USAGE, "\"op\" is no name of an operation");
+	for (size_t i = 0; i < OP_COUNT; i++) {
+		if (strcmp(rpc_ops[i].name, name) == 0) {
+			*out = (enum rpc_op)i;
+			return 0;
+		}
+	}
+	return unknown_op(name, err);
+}
+
+static int unknown_key(const struct rpc_request *q, const char *name, struct nsbox_error *err)
+{
+	struct nearest n = NEAREST_INIT(name);
+
+	for (size_t i = 0; i < K_COUNT; i++) {
+		if (rpc_keys[i].takes & RPC_BIT(q->op))
+			nearest_offer(&n, rpc_keys[i].name);
+	}
+	if (n.best)
+		cli_hint(err, "did you mean '%s'?", n.best);
+	else
+		cli_hint(err, "the operation \"schema\" lists the keys of each operation");
+	return cli_fail(err, NSBOX_E_USAGE, "unknown key '%s' of \"%s\"", name,
+			rpc_ops[q->op].name);
+}
+
+static size_t key_of(struct jtext key, char *name, size_t size)
+{
+	size_t i;
+
+	if (!jtext_word(key, name, size))
+		snprintf(name, size, "(no word)");
+	for (i = 0; i < K_COUNT; i++) {
+		if (strcmp(rpc_keys[i].name, name) == 0)
+			break;
+	}
+	return i;
+}
+
+static int take_key(struct rpc_request *q, struct jtext key, struct jtext value,
+		    struct nsbox_error *err)
+{
+	char name[64];
+	size_t i = key_of(key, name, sizeof(name));
+
+	if (i == K_COUNT || !(rpc_keys[i].takes & RPC_BIT(q->op)))
+		return unknown_key(q, name, err);
+	if (q->v[i].p)
+		return cli_fail(err, NSBOX_E_USAGE, "the key '%s' is given twice", name);
+	if (!shapes[rpc_keys[i].kind].is(value))
+		return cli_fail(err, NSBOX_E_USAGE, "'%s' takes %s, not %s", name,
+				shapes[rpc_keys[i].kind].expects,
+				jtext_kind(value) == J_NUMBER ? "this number" :
+							       jtext_kind_name(jtext_kind(value)));
+	q->v[i] = value;
+	return 0;
+}
+
+/* The two keys that say what all others may be. The last one counts here; that there is
+ * only one is seen by take_key(). */
+static int find_head(struct rpc_request *q, struct jtext frame, struct nsbox_error *err)
+{
+	struct jtext key, value, op = { 0 };
+	size_t at = 0;
+	char name[64];
+
+	while (jtext_next(frame, &at, &key, &value)) {
+		size_t i = key_of(key, name, sizeof(name));
+
+		if (i == K_OP)
+			op = value;
+		if (i == K_ID && !q->id && is_count(value))
+			jtext_uint(value, RPC_NUMBER_MAX, &q->id);
+	}
+	return find_op(&q->op, op, err);
+}
+
+static int check_needs(const struct rpc_request *q, struct nsbox_error *err)
+{
+	for (size_t i = 0; i < K_COUNT; i++) {
+		if ((rpc_keys[i].needs & RPC_BIT(q->op)) && !q->v[i].p)
+			return cli_fail(err, NSBOX_E_USAGE, "\"%s\" needs '%s': %s",
+					rpc_ops[q->op].name, rpc_keys[i].name, rpc_keys[i].help);
+	}
+	return 0;
+}
+
+int rpc_request_take(struct rpc_request *q, struct jtext frame, struct nsbox_error *err)
+{
+	struct jtext key, value;
+	size_t at = 0;
+	int r;
+
+	*q = (struct rpc_request){ 0 };
+	if (jtext_kind(frame) != J_OBJECT)
+		return cli_fail(err, NSBOX_E_USAGE, "a request is an object, not %s",
+				jtext_kind_name(jtext_kind(frame)));
+	r = find_head(q, frame, err);
+	while (r == 0 && jtext_next(frame, &at, &key, &value))
+		r = take_key(q, key, value, err);
+	return r < 0 ? r : check_needs(q, err);
+}
