@@ -14,6 +14,7 @@ import queue
 import threading
 from typing import Any, Callable, Coroutine, TypeVar
 
+from ._rpc import _children
 from .errors import UsageError
 
 T = TypeVar("T")
@@ -116,7 +117,6 @@ def _after_fork() -> None:
 
 
 def _at_exit() -> None:
-    from ._rpc import _children
     for child in list(_children):
         child.end()
     if _background is not None:
