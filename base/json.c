@@ -45,16 +45,17 @@ void json_end(struct json *j, char closer)
 		j->depth--;
 }
 
+/* By hand: a program may print megabytes of NULs, and each of them comes here. */
 static void put_escaped(struct buf *b, unsigned char c)
 {
 	static const char short_form[] = "btn\0fr"; /* 8..13 */
+	static const char digits[] = "0123456789abcdef";
+	char out[6] = { '\\', 'u', '0', '0', digits[c >> 4], digits[c & 15] };
+	bool is_short = c == '"' || c == '\\' || (c >= 8 && c <= 13 && short_form[c - 8]);
 
-	if (c == '"' || c == '\\')
-		buf_fmt(b, "\\%c", c);
-	else if (c >= 8 && c <= 13 && short_form[c - 8])
-		buf_fmt(b, "\\%c", short_form[c - 8]);
-	else
-		buf_fmt(b, "\\u%04x", c);
+	if (is_short)
+		out[1] = (char)(c == '"' || c == '\\' ? c : short_form[c - 8]);
+	buf_add(b, out, is_short ? 2 : sizeof(out));
 }
 
 void json_strn(struct json *j, const char *s, size_t len)

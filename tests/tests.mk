@@ -42,3 +42,7 @@ EXTRA_LIBS_test_egress_dns_diff := -lldns -lresolv
 
 # A program that is told by its wire alone.
 $(B)/tests/test_egress_program $(B)/asan/tests/test_egress_program: | $(B)/bin/nsbox-egress
+
+# These include the sources that they test.
+$(foreach b,tests/test_rpc asan/tests/test_rpc fuzz/fuzz_rpc fuzz/fuzz_rpc_json,$(B)/$(b)): \
+	$(wildcard tools/nsbox/rpc*.[ch])

@@ -64,6 +64,11 @@ int code_language(const struct code_language **out, const char *name, const char
 	return 0;
 }
 
+const char *code_language_name(size_t i)
+{
+	return i < CLI_COUNT(languages) ? languages[i].name : NULL;
+}
+
 /* Where the source comes from; owned until the run is over. */
 struct source {
 	char *text, *file, *interpreter;

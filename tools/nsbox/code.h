@@ -19,6 +19,9 @@ struct code_language {
 int code_language(const struct code_language **out, const char *name, const char *file,
 		  struct nsbox_error *err);
 
+/* By index; NULL past the end. */
+const char *code_language_name(size_t i);
+
 /* The interpreter that the language's variable names, *out malloc'ed; else unchanged. */
 int code_interpreter(char **out, const struct code_language *l, struct nsbox_error *err);
 

@@ -13,9 +13,8 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 
+#include "tools/nsbox/code.h"
 #include "tools/nsbox/report.h"
-#include "tools/nsbox/rpc_build.h"
-#include "tools/nsbox/run.h"
 #include "tools/nsbox/say.h"
 #include "tools/nsbox/verbs.h"
 
@@ -41,21 +40,24 @@ static void must(struct rpc *r, int written)
 
 /* --- answered at once ------------------------------------------------------------------ */
 
-static void put_words(struct json *j, const char *key, const char *const *words)
+static void put_languages(struct json *j)
 {
-	json_key(j, key);
+	const char *name;
+
+	json_key(j, "languages");
 	json_array(j);
-	for (; words && *words; words++)
-		json_str(j, *words);
+	for (size_t i = 0; (name = code_language_name(i)); i++)
+		json_str(j, name);
 	json_end(j, ']');
 }
 
-static bool has_tier(const struct nsbox_policy *policy, const char *name)
+static bool has_tier(const struct nsbox_policy *policy, const struct nsbox_tier_info *info)
 {
 	struct nsbox_error ignored = NSBOX_ERROR_INIT;
 	struct nsbox_box *box = NULL;
 
-	if (nsbox_box_open(&box, tier_of(name), policy, &ignored) < 0)
+	if (!info->is_built ||
+	    nsbox_box_open(&box, (enum nsbox_tier)info->tier, policy, &ignored) < 0)
 		return false;
 	nsbox_box_close(box);
 	return true;
@@ -65,15 +67,16 @@ static bool has_tier(const struct nsbox_policy *policy, const char *name)
 static int put_tiers(struct json *j, struct nsbox_error *err)
 {
 	struct nsbox_policy *policy = NULL;
+	struct nsbox_tier_info info;
 	int code = nsbox_policy_new(&policy, NULL, err);
 
 	if (code < 0)
 		return code;
 	json_key(j, "tiers");
 	json_array(j);
-	for (const char *const *t = rpc_tiers(); t && *t; t++) {
-		if (has_tier(policy, *t))
-			json_str(j, *t);
+	for (size_t i = 0; nsbox_tier_info(i, &info) == 0; i++) {
+		if (has_tier(policy, &info))
+			json_str(j, info.name);
 	}
 	json_end(j, ']');
 	nsbox_policy_free(policy);
@@ -89,7 +92,7 @@ static int put_hello(struct json *j, const struct rpc_request *q, struct nsbox_e
 	json_kstr(j, "version", nsbox_version());
 	json_kuint(j, "protocol", RPC_PROTOCOL);
 	code = put_tiers(j, err);
-	put_words(j, "languages", rpc_languages());
+	put_languages(j);
 	json_kint(j, "pid", getpid());
 	json_end(j, '}');
 	return code;

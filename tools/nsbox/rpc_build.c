@@ -12,7 +12,6 @@
 #include "tools/nsbox/layers.h"
 #include "tools/nsbox/nearest.h"
 #include "tools/nsbox/paths.h"
-#include "tools/nsbox/run.h"
 #include "tools/nsbox/say.h"
 
 /* --- texts --------------------------------------------------------------------- */
@@ -99,9 +98,10 @@ static int pair_of(struct rpc_build *b, struct jtext key, struct jtext value, co
 	int r = text_of(b, key, "env", &name, err);
 
 	if (r == 0 && (!*name || strchr(name, '=')))
-		return cli_fail(err, NSBOX_E_USAGE, "'%s' cannot be a variable's name", name);
+		return cli_fail(err, NSBOX_E_USAGE,
+				"a name in 'env' is empty or has a '=' in it");
 	if (r == 0)
-		r = text_of(b, value, name, &text, err);
+		r = text_of(b, value, "env", &text, err);
 	if (r < 0)
 		return r;
 	if (asprintf(&pair, "%s=%s", name, text) < 0)
@@ -324,44 +324,23 @@ static int take_code(struct rpc_build *b, const struct rpc_request *q,
 	return r == 0 && interpreter ? hold(b, interpreter, err) : r;
 }
 
-static const char *const *choices_of(const char *flag)
-{
-	for (size_t i = 0; i < args_row_count; i++) {
-		if (strcmp(args_rows[i].flag, flag) == 0)
-			return args_rows[i].choices;
-	}
-	return NULL;
-}
-
-const char *const *rpc_tiers(void)
-{
-	return choices_of("--tier");
-}
-
-const char *const *rpc_languages(void)
-{
-	return choices_of("--language");
-}
-
 static int take_tier(struct rpc_build *b, const struct rpc_request *q, struct nsbox_error *err)
 {
-	const char *name = NULL;
-	struct nearest n;
-	int r;
+	char name[64];
+	struct nearest n = NEAREST_INIT(name);
+	struct nsbox_tier_info info;
 
 	b->tier = q->op == OP_CHECK ? NSBOX_TIER_STATIC : NSBOX_TIER_LOCAL;
 	if (!q->v[K_TIER].p)
 		return 0;
-	r = text_of(b, q->v[K_TIER], "tier", &name, err);
-	if (r < 0)
-		return r;
-	n = (struct nearest)NEAREST_INIT(name);
-	for (const char *const *t = rpc_tiers(); t && *t; t++) {
-		if (strcmp(*t, name) == 0) {
-			b->tier = tier_of(name);
+	if (!jtext_word(q->v[K_TIER], name, sizeof(name)))
+		return cli_fail(err, NSBOX_E_USAGE, "'tier' is no name of a tier");
+	for (size_t i = 0; nsbox_tier_info(i, &info) == 0; i++) {
+		if (strcmp(info.name, name) == 0) {
+			b->tier = (enum nsbox_tier)info.tier;
 			return 0;
 		}
-		nearest_offer(&n, *t);
+		nearest_offer(&n, info.name);
 	}
 	if (n.best)
 		cli_hint(err, "did you mean '%s'?", n.best);
@@ -391,6 +370,8 @@ int rpc_build(struct rpc_build *b, const struct rpc_request *q, struct nsbox_err
 		r = take_stdin(b, q->v[K_STDIN], err);
 	if (r == 0 && q->v[K_TIMEOUT_MS].p)
 		jtext_uint(q->v[K_TIMEOUT_MS], RPC_NUMBER_MAX, &b->run.timeout_ms);
+	if (jtext_true(q->v[K_AST]))
+		b->run.flags |= NSBOX_RUN_AST;
 	return r < 0 ? r : build_policy(b, q, l ? l->profile : NULL, err);
 }
 

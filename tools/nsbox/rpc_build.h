@@ -25,8 +25,4 @@ struct rpc_build {
 int rpc_build(struct rpc_build *b, const struct rpc_request *q, struct nsbox_error *err);
 void rpc_build_free(struct rpc_build *b);
 
-/* Names, NULL-terminated: the choices of --tier and of --language. */
-const char *const *rpc_tiers(void);
-const char *const *rpc_languages(void);
-
 #endif

@@ -25,7 +25,7 @@ static const char *blanks(const char *p, const char *end)
 	return p;
 }
 
-static bool fail(struct scan *s, const char *wrong)
+static bool lacks(struct scan *s, const char *wrong)
 {
 	s->wrong = wrong;
 	return false;
@@ -59,16 +59,16 @@ static int32_t hex4(const char *p, const char *end)
 static bool scan_escape(struct scan *s)
 {
 	if (s->p + 1 >= s->end)
-		return fail(s, "a string has no end");
+		return lacks(s, "a string has no end");
 	if (s->p[1] == 'u') {
 		if (hex4(s->p + 2, s->end) < 0)
-			return fail(s, "\\u without four hexadecimal digits");
+			return lacks(s, "\\u without four hexadecimal digits");
 		s->p += 6;
 		return true;
 	}
 	/* Not strchr(): a NUL would be found. */
 	if (!memchr("\"\\/bfnrt", s->p[1], 8))
-		return fail(s, "an unknown escape");
+		return lacks(s, "an unknown escape");
 	s->p += 2;
 	return true;
 }
@@ -77,14 +77,14 @@ static bool scan_string(struct scan *s)
 {
 	for (s->p++; s->p < s->end && *s->p != '"';) {
 		if ((unsigned char)*s->p < 0x20)
-			return fail(s, "a control character in a string");
+			return lacks(s, "a control character in a string");
 		if (*s->p != '\\')
 			s->p++;
 		else if (!scan_escape(s))
 			return false;
 	}
 	if (s->p >= s->end)
-		return fail(s, "a string has no end");
+		return lacks(s, "a string has no end");
 	s->p++;
 	return true;
 }
@@ -95,7 +95,7 @@ static bool scan_digits(struct scan *s)
 
 	while (s->p < s->end && *s->p >= '0' && *s->p <= '9')
 		s->p++;
-	return s->p > from ? true : fail(s, "no digit");
+	return s->p > from ? true : lacks(s, "no digit");
 }
 
 static bool scan_number(struct scan *s)
@@ -125,7 +125,7 @@ static bool scan_scalar(struct scan *s)
 	static const char *const words[] = { "true", "false", "null" };
 
 	if (s->p >= s->end)
-		return fail(s, "a value is missing");
+		return lacks(s, "a value is missing");
 	if (*s->p == '"')
 		return scan_string(s);
 	if (*s->p == '-' || (*s->p >= '0' && *s->p <= '9'))
@@ -138,19 +138,19 @@ static bool scan_scalar(struct scan *s)
 			return true;
 		}
 	}
-	return fail(s, "no value");
+	return lacks(s, "no value");
 }
 
 static bool scan_key(struct scan *s)
 {
 	s->p = blanks(s->p, s->end);
 	if (s->p >= s->end || *s->p != '"')
-		return fail(s, "a key in quotes is missing");
+		return lacks(s, "a key in quotes is missing");
 	if (!scan_string(s))
 		return false;
 	s->p = blanks(s->p, s->end);
 	if (s->p >= s->end || *s->p != ':')
-		return fail(s, "':' is missing");
+		return lacks(s, "':' is missing");
 	s->p++;
 	return true;
 }
@@ -166,7 +166,7 @@ static bool scan_open(struct scan *s, bool *open)
 	bool is_object = *s->p == '{';
 
 	if (s->depth == JTEXT_DEPTH_MAX)
-		return fail(s, "nested deeper than 64 levels");
+		return lacks(s, "nested deeper than 64 levels");
 	s->objects &= ~(UINT64_C(1) << s->depth);
 	s->objects |= (uint64_t)is_object << s->depth;
 	s->depth++;
@@ -184,14 +184,14 @@ static bool scan_after(struct scan *s, bool *more)
 
 		s->p = blanks(s->p, s->end);
 		if (s->p >= s->end)
-			return fail(s, is_object ? "'}' is missing" : "']' is missing");
+			return lacks(s, is_object ? "'}' is missing" : "']' is missing");
 		if (*s->p == ',') {
 			s->p++;
 			*more = true;
 			return !is_object || scan_key(s);
 		}
 		if (*s->p != (is_object ? '}' : ']'))
-			return fail(s, "',' is missing");
+			return lacks(s, "',' is missing");
 		s->p++;
 		s->depth--;
 	}
@@ -410,6 +410,15 @@ int jtext_string(struct jtext v, bool loose, char **out, size_t *len, struct nsb
 	return 0;
 }
 
+static bool has_control(const char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
+			return true;
+	}
+	return false;
+}
+
 bool jtext_word(struct jtext v, char *out, size_t size)
 {
 	struct nsbox_error ignored = NSBOX_ERROR_INIT;
@@ -418,7 +427,7 @@ bool jtext_word(struct jtext v, char *out, size_t size)
 
 	if (jtext_kind(v) != J_STRING || v.len > 6 * size ||
 	    jtext_string(v, false, &text, &len, &ignored) < 0 || len >= size ||
-	    memchr(text, '\0', len))
+	    has_control(text, len))
 		return false;
 	memcpy(out, text, len + 1);
 	return true;

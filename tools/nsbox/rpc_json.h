@@ -48,7 +48,7 @@ bool jtext_next(struct jtext in, size_t *at, struct jtext *key, struct jtext *va
  */
 int jtext_string(struct jtext v, bool loose, char **out, size_t *len, struct nsbox_error *err);
 
-/* A string that names something: without NUL, and short enough; else false. */
+/* A string that names something: on one line, and short enough; else false. */
 bool jtext_word(struct jtext v, char *out, size_t size);
 
 /* Digits alone, at most @max. */

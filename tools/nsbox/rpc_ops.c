@@ -49,11 +49,12 @@ const struct rpc_key_row rpc_keys[K_COUNT] = {
 	[K_PROJECT] = { "project", RPC_STRING, RUNS, 0, "a folder of the host on the module path, read-only" },
 	[K_NAME] = { "name", RPC_STRING, RUNS, 0, "the box's name in the list of boxes" },
 	[K_STREAM] = { "stream", RPC_BOOL, RUNS, 0, "send output as events while it comes" },
+	[K_AST] = { "ast", RPC_BOOL, CODES, 0, "with the syntax tree in \"analysis\", bounded" },
 	[K_TARGET] = { "target", RPC_COUNT, RPC_BIT(OP_CANCEL), RPC_BIT(OP_CANCEL), "the id of the run to kill" },
 };
 /* clang-format on */
 
-/* --- kinds ------------------------------------------------------------------ */
+/* --- shapes ------------------------------------------------------------------ */
 
 static bool is_scalar(enum jkind kind)
 {
@@ -135,7 +136,7 @@ static bool is_object(struct jtext v)
 static const struct {
 	bool (*is)(struct jtext v);
 	const char *expects;
-} kinds[RPC_KINDS] = {
+} shapes[RPC_KINDS] = {
 	[RPC_STRING] = { is_string, "a string" },
 	[RPC_BYTES] = { is_bytes, "a string or {\"base64\":\"...\"}" },
 	[RPC_COUNT] = { is_count, "a whole number from 1 to 2^53" },
@@ -217,9 +218,9 @@ static int take_key(struct rpc_request *q, struct jtext key, struct jtext value,
 		return unknown_key(q, name, err);
 	if (q->v[i].p)
 		return cli_fail(err, NSBOX_E_USAGE, "the key '%s' is given twice", name);
-	if (!kinds[rpc_keys[i].kind].is(value))
+	if (!shapes[rpc_keys[i].kind].is(value))
 		return cli_fail(err, NSBOX_E_USAGE, "'%s' takes %s, not %s", name,
-				kinds[rpc_keys[i].kind].expects,
+				shapes[rpc_keys[i].kind].expects,
 				jtext_kind(value) == J_NUMBER ? "this number" :
 							       jtext_kind_name(jtext_kind(value)));
 	q->v[i] = value;

@@ -35,7 +35,7 @@ static void request_free(struct request *q)
 	free(q->artifacts);
 }
 
-enum nsbox_tier tier_of(const char *name)
+static enum nsbox_tier tier_of(const char *name)
 {
 	struct nsbox_tier_info info;
 

@@ -13,9 +13,6 @@
  */
 int run_request(const struct args *a, struct nsbox_run *run, const char *profile);
 
-/* The tier of a name that args.c let through; NULL is local. */
-enum nsbox_tier tier_of(const char *name);
-
 int verb_run(struct args *a);
 int verb_explain(struct args *a);
 

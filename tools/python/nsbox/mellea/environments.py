@@ -215,7 +215,7 @@ class UnsafeEnvironment(ExecutionEnvironment):
         else:
             kept = [getattr(self.policy, f"{s}_max_bytes", None) for s in ("stdout", "stderr")]
             options = {"timeout": limit, "limits_stdout": policies.kept_bytes(kept[0]),
-                       "limits_stderr": policies.kept_bytes(kept[1]),
+                       "limits_stderr": policies.kept_bytes(kept[1]), "inherit_env": True,
                        "cwd": self.working_directory or os.getcwd()}
         if self._boxed and self.working_directory:
             place = os.path.abspath(self.working_directory)
