@@ -139,8 +139,8 @@ class _Pieces:
     """What came before the done of one request."""
 
     def __init__(self, kernel: "AsyncKernel", on_stdout: Any, on_stderr: Any,
-                 on_display: Show | None) -> None:
-        self.kernel = kernel
+                 on_display: Show | None, keep: bool = True) -> None:
+        self.kernel, self.keep = kernel, keep
         self.text: dict[str, list[str]] = {"stdout": [], "stderr": []}
         self.displays: list[Display] = []
         self.takers = {"stdout": on_stdout, "stderr": on_stderr, "display": on_display}
@@ -151,7 +151,8 @@ class _Pieces:
             text = event.get("text", event.get("data", ""))
             if isinstance(text, dict):
                 text = base64.b64decode(text.get("base64", "")).decode("utf-8", "replace")
-            self.text[kind].append(text)
+            if self.keep:
+                self.text[kind].append(text)
             if self.takers[kind] is not None:
                 self.takers[kind](text)
         elif kind == "display":
@@ -201,10 +202,11 @@ class AsyncKernel:
 
     # --- requests -----------------------------------------------------------
     async def _ask(self, op: str, fields: dict[str, Any], on_stdout: Any = None,
-                   on_stderr: Any = None, on_display: Show | None = None) -> Cell:
+                   on_stderr: Any = None, on_display: Show | None = None,
+                   keep_output: bool = True) -> Cell:
         if self._closed:
             raise UsageError("the kernel is closed")
-        pieces = _Pieces(self, on_stdout, on_stderr, on_display)
+        pieces = _Pieces(self, on_stdout, on_stderr, on_display, keep_output)
         try:
             done = await self._connection.request(op, {"box": self._box, **fields},
                                                   pieces.on_event)
@@ -219,12 +221,13 @@ class AsyncKernel:
                       on_input: Callable[[str], str] | None = None,
                       on_stdout: Callable[[str], None] | None = None,
                       on_stderr: Callable[[str], None] | None = None,
-                      on_display: Show | None = None) -> Cell:
+                      on_display: Show | None = None, keep_output: bool = True) -> Cell:
         """Run a cell. What it raises is in the Cell.
 
         timeout: seconds, then it is interrupted; env: variables of this cell alone; store=False:
         out of the history and the count; on_input: answers input(prompt), without it input()
-        reads an empty stdin; on_*: called with pieces as they come.
+        reads an empty stdin; on_*: called with pieces as they come; keep_output=False: the Cell
+        has no stdout and stderr, for callers that bound them while they come.
         """
         fields: dict[str, Any] = {"code": code}
         if timeout is not None:
@@ -237,7 +240,8 @@ class AsyncKernel:
             fields["stdin"] = True
             self._functions["input"] = on_input
         try:
-            return await self._ask("execute", fields, on_stdout, on_stderr, on_display)
+            return await self._ask("execute", fields, on_stdout, on_stderr, on_display,
+                                   keep_output)
         finally:
             if on_input is not None:
                 self._functions.pop("input", None)
@@ -394,12 +398,12 @@ class Kernel:
                 on_input: Callable[[str], str] | None = None,
                 on_stdout: Callable[[str], None] | None = None,
                 on_stderr: Callable[[str], None] | None = None,
-                on_display: Show | None = None) -> Cell:
+                on_display: Show | None = None, keep_output: bool = True) -> Cell:
         """As AsyncKernel.execute()."""
         return self._call(lambda caller: self._async.execute(
             code, timeout=timeout, env=env, store=store, on_input=on_input,
             on_stdout=caller.soon(on_stdout), on_stderr=caller.soon(on_stderr),
-            on_display=caller.soon(on_display)))
+            on_display=caller.soon(on_display), keep_output=keep_output))
 
     def set(self, **values: Any) -> Cell:
         """As AsyncKernel.set()."""
