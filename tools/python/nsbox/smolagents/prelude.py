@@ -93,9 +93,9 @@ def value_of_last(tree, A):
     last = tree.body.pop()
     none = assigned(A, last, at(last, A.Constant(None)), VALUE)
     tree.body += [none] + with_value(A, last, VALUE)
-    shown = name(A, last, VALUE, A.Load)
+    shown = at(last, A.Expr(name(A, last, VALUE, A.Load)))
     shown.end_col_offset = 1 << 20      # past any ";", which would hide the value
-    tree.body.append(at(last, A.Expr(shown)))
+    tree.body.append(shown)
     return tree
 
 
