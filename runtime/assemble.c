@@ -173,7 +173,7 @@ static int plan_mounts(struct assembly *a, struct parts *w, struct nsbox_error *
 {
 	const struct identity *id = &w->host->id;
 	struct view_extra extras[2];
-	struct view_file files[LANG_FILES_MAX];
+	struct view_file files[8];
 	char cwd[PATH_MAX];
 	struct view_request req = {
 		.policy = w->policy, .interps = w->how->interps->list,

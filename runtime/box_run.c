@@ -216,7 +216,7 @@ static int build_and_launch(struct nsbox_box *box, struct watch *w, const struct
 		const struct assemble_how how = {
 			.proc = box->proc, .interps = &box->interps, .inlet = box->inlet,
 			.no_listener = box->no_listener, .is_plain = is_plain(box),
-			.check = examine_check(&box->examine),
+			.check = box->examine.is_wanted ? &box->examine.check : NULL,
 			.pool = box->policy.net.publish.n ? EGRESS_POOL_SIZE : 0,
 		};
 		int r = assemble(&box->plan, &box->host, &box->policy, run, &how, err);

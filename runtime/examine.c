@@ -3,7 +3,6 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "runtime/box.h"
 #include "runtime/report.h"
 
 #include <stdlib.h>
@@ -14,11 +13,6 @@ static bool is_language(const char *language, const char *name)
 	const char *canonical = language ? lang_canonical(language) : NULL;
 
 	return canonical && strcmp(canonical, name) == 0;
-}
-
-const struct lang_check *examine_check(const struct examine *e)
-{
-	return e->is_wanted || e->check.allow ? &e->check : NULL;
 }
 
 int examine_decide(struct examine *out, enum nsbox_tier tier, const struct policy *p,
@@ -36,8 +30,6 @@ int examine_decide(struct examine *out, enum nsbox_tier tier, const struct polic
 		err_hint(err, "give code or file with a language");
 		return err_set(err, NSBOX_E_USAGE, "the tier static checks sources, not commands");
 	}
-	if (is_static && (run->flags & RUN_KERNEL))
-		return err_set(err, NSBOX_E_USAGE, "the tier static runs nothing, so it has no kernels");
 	if (!out->is_wanted)
 		return 0;
 	if (has_rules && !is_language(run->language, "python")) {
@@ -45,8 +37,7 @@ int examine_decide(struct examine *out, enum nsbox_tier tier, const struct polic
 		return err_set(err, NSBOX_E_UNSUPPORTED,
 			       "imports.allow can only be enforced for a Python source");
 	}
-	out->is_wanted = !(run->flags & RUN_KERNEL);
-	if (out->is_wanted && (run->flags & NSBOX_RUN_CHANNEL))
+	if (run->flags & NSBOX_RUN_CHANNEL)
 		return err_set(err, NSBOX_E_USAGE,
 			       "a run whose source is checked has no channel of its own");
 	return 0;

@@ -13,12 +13,9 @@
 #include "runtime/watch.h"
 
 struct examine {
-	bool is_wanted;		/* a report is to come */
+	bool is_wanted;
 	struct lang_check check; /* borrows the policy's list */
 };
-
-/* What the interpreter is told, or NULL. A kernel has rules and makes no report. */
-const struct lang_check *examine_check(const struct examine *e);
 
 /* What the policy and the tier ask of this run. NSBOX_E_UNSUPPORTED: import rules for what
  * is no Python source. */

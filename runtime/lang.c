@@ -28,6 +28,8 @@
 #include "late_py.inc"
 #include "pth_py.inc"
 
+#define FILES_MAX 10
+
 struct language {
 	const char *name;
 	const char *const *aliases;	/* NULL-terminated */
@@ -412,7 +414,7 @@ int lang_command(struct lang_command *out, const struct lang_request *r,
 		return err_set(err, NSBOX_E_USAGE, "unknown language '%s'",
 			       r->interp->language);
 	}
-	d.cmd.files = calloc(LANG_FILES_MAX, sizeof(*d.cmd.files));
+	d.cmd.files = calloc(FILES_MAX, sizeof(*d.cmd.files));
 	if (!d.cmd.files)
 		return err_nomem(err);
 	draft_arg(&d, r->interp->program);

@@ -18,8 +18,6 @@
 /* Where nsbox puts its own files in a box; read-only, made by FILE operations. */
 #define BOX_RUN_DIR "/run/nsbox"
 
-enum { LANG_FILES_MAX = 12 };
-
 struct lang_file {
 	char *path;		/* in the box, absolute */
 	char *data;

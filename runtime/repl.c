@@ -107,8 +107,6 @@ int nsbox_kernel_open(struct nsbox_kernel **out, struct nsbox_box *box, const st
 	k->last_event = &k->events;
 	r = run_read_kernel(&k->run, run, err);
 	if (r >= 0)
-		r = examine_decide(&box->examine, box->tier, &box->policy, &k->run, err);
-	if (r >= 0)
 		r = keep_run(k, err);
 	if (r >= 0)
 		r = watch_timer(k, err);

@@ -11,9 +11,6 @@
 # that did not come from the user's project, or when such a module runs it by exec().
 
 
-OWN = [globals()]  # of boot.py, and of a kernel
-
-
 def owner(caller_globals):
     # 'user', 'library', or None: globals of no module, as exec() with a dict has them.
     name = caller_globals.get('__name__')
@@ -29,8 +26,8 @@ def owner(caller_globals):
 
 def is_users(frame):
     # Who runs code by exec() answers for it: namedtuple() of older interpreters does.
-    if any(frame.f_globals is own for own in OWN):
-        return False
+    if frame.f_globals is globals():
+        return False  # boot.py's own
     while frame:
         found = owner(frame.f_globals)
         if found:

@@ -13,8 +13,6 @@ AWAIT = _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 FUTURES = 0x1FE2000 | 0x1000000     # every "from __future__" of 3.10 to 3.14
 TRACE_MAX = 500                     # lines
 OURS = __file__.rpartition('/')[0] + '/importlib_bootstrap'
-TRANSFORMERS = []                   # (tree, _ast) -> tree; a client's, put here by a cell
-rules = {}                          # the namespace of check.py and imports.py
 dumps = lambda value, **how: JSONEncoder(**how).encode(value)
 encode_frame = JSONEncoder(separators=(',', ':'), allow_nan=False).encode
 
@@ -330,27 +328,8 @@ def ends_quietly(source, node):
     return line[node.end_col_offset:].lstrip().startswith(b';')
 
 
-def load_rules():
-    # imports.allow is set. In a namespace of its own: check.py has names that we have.
-    rules.update(__name__='nsbox_rules', builtins=builtins, PROJECT=PROJECT)
-    with open(CHECK, 'rb') as file:
-        exec(compile(file.read(), OURS + '_rules.py', 'exec'), rules)
-    rules['OWN'].append(globals())
-    rules['guard_imports']()
-
-
-def judged(tree):
-    if rules:
-        refused, word, sentence = rules['judge'](rules['find_imports'](tree))
-        if word != 'ok':
-            raise ImportError(sentence)
-    for transform in TRANSFORMERS:
-        tree = transform(tree, _ast)
-    return tree
-
-
 def run_source(source, name):
-    tree = judged(parse(source, name))
+    tree = parse(source, name)
     last = None
     if tree.body and isinstance(tree.body[-1], _ast.Expr):
         node = tree.body.pop()
@@ -508,10 +487,7 @@ def make_cells_main():
     builtins.display = display
     builtins.__nsbox_shell__ = shell
     builtins.__nsbox_lines__ = shell_lines
-    builtins.__nsbox_transformers__ = TRANSFORMERS
     MAIN = main
-    if CHECK:
-        load_rules()
 
 
 def forget_channel():
