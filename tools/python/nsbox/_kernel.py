@@ -11,6 +11,7 @@ import asyncio
 import base64
 import html
 import inspect
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Awaitable, Callable, Iterable, Mapping, Sequence
 
@@ -26,6 +27,9 @@ Show = Callable[["Display"], None]
 CALL_SECONDS = 300.0            # for one function of the host
 REPLY_BYTES = 16 << 20          # of one value that a function returns
 _FINAL = "final"
+# How a plain function of the host is run: in a thread, or by the thread that waits for the cell.
+_RUN_SYNC: ContextVar[Callable[[Function], Awaitable[Any]]] = ContextVar(
+    "nsbox_run_sync", default=asyncio.to_thread)
 
 
 @dataclass(frozen=True)
@@ -136,11 +140,15 @@ def _error_of(record: Mapping[str, Any] | None) -> CellError | None:
 
 
 class _Pieces:
-    """What came before the done of one request."""
+    """What comes before the done of one request, calls of the host's functions included."""
 
     def __init__(self, kernel: "AsyncKernel", on_stdout: Any, on_stderr: Any,
-                 on_display: Show | None, keep: bool = True) -> None:
-        self.kernel, self.keep = kernel, keep
+                 on_display: Show | None, on_input: Function | None) -> None:
+        self.kernel = kernel
+        self.own = {"input": on_input} if on_input is not None else {}
+        self.run_sync = _RUN_SYNC.get()
+        self.calls: set[asyncio.Task[None]] = set()
+        self.keep = True
         self.text: dict[str, list[str]] = {"stdout": [], "stderr": []}
         self.displays: list[Display] = []
         self.takers = {"stdout": on_stdout, "stderr": on_stderr, "display": on_display}
@@ -161,7 +169,37 @@ class _Pieces:
             if self.takers[kind] is not None:
                 self.takers[kind](display)
         elif kind == "call":
-            self.kernel._start_call(event)
+            task = asyncio.get_running_loop().create_task(self._answer(event))
+            self.calls.add(task)
+            task.add_done_callback(self.calls.discard)
+
+    async def _answer(self, event: Event) -> None:
+        kernel = self.kernel
+        try:
+            value = await asyncio.wait_for(self._invoke(event), kernel.call_seconds)
+            reply = {"value": _typed.encode(value)}
+            if len(_frames.encode(reply)) > kernel.reply_bytes:
+                raise UsageError(f"the value has more than {kernel.reply_bytes} bytes")
+        except asyncio.TimeoutError:
+            reply = {"error": {"name": "TimeoutError", "value":
+                               f"{event.get('name')}() took more than {kernel.call_seconds:g} s"}}
+        except Exception as e:  # whatever the function raises is the answer
+            text = str(e).encode("utf-8", "backslashreplace").decode("utf-8")[:1 << 16]
+            reply = {"error": {"name": type(e).__name__, "value": text}}
+        kernel._reply(event["call"], reply)
+
+    async def _invoke(self, event: Event) -> Any:
+        name = event.get("name", "")
+        function = self.own.get(name) or self.kernel._functions.get(name)
+        if function is None:
+            raise NameError(f"the host has no function {name!r}")
+        types = self.kernel._types
+        args = _typed.decode(event.get("args") or [], types)
+        kwargs = {str(k): _typed.decode(v, types) for k, v in (event.get("kwargs") or {}).items()}
+        if inspect.iscoroutinefunction(function):
+            return await function(*args, **kwargs)
+        value = await self.run_sync(lambda: function(*args, **kwargs))
+        return await value if inspect.isawaitable(value) else value
 
     def cell(self, done: Mapping[str, Any]) -> Cell:
         displays = list(self.displays)
@@ -187,9 +225,7 @@ class AsyncKernel:
         self._box = box
         self._types = tuple(types)
         self._functions: dict[str, Function] = {}
-        self._calls: set[asyncio.Task[None]] = set()
         self._closed = False
-        self._run_sync: Callable[[Function], Awaitable[Any]] = asyncio.to_thread
         self.language = language
         self.call_seconds = CALL_SECONDS
         self.reply_bytes = REPLY_BYTES
@@ -203,10 +239,11 @@ class AsyncKernel:
     # --- requests -----------------------------------------------------------
     async def _ask(self, op: str, fields: dict[str, Any], on_stdout: Any = None,
                    on_stderr: Any = None, on_display: Show | None = None,
-                   keep_output: bool = True) -> Cell:
+                   on_input: Function | None = None, keep_output: bool = True) -> Cell:
         if self._closed:
             raise UsageError("the kernel is closed")
-        pieces = _Pieces(self, on_stdout, on_stderr, on_display, keep_output)
+        pieces = _Pieces(self, on_stdout, on_stderr, on_display, on_input)
+        pieces.keep = keep_output
         try:
             done = await self._connection.request(op, {"box": self._box, **fields},
                                                   pieces.on_event)
@@ -214,6 +251,9 @@ class AsyncKernel:
             if not self._closed and not self._connection.lost:
                 self._connection.order("interrupt", {"box": self._box})
             raise
+        finally:
+            for task in pieces.calls:   # of a cell that ended without waiting for its calls
+                task.cancel()
         return pieces.cell(done)
 
     async def execute(self, code: str, *, timeout: float | None = None,
@@ -238,13 +278,8 @@ class AsyncKernel:
             fields["store"] = False
         if on_input is not None:
             fields["stdin"] = True
-            self._functions["input"] = on_input
-        try:
-            return await self._ask("execute", fields, on_stdout, on_stderr, on_display,
-                                   keep_output)
-        finally:
-            if on_input is not None:
-                self._functions.pop("input", None)
+        return await self._ask("execute", fields, on_stdout, on_stderr, on_display, on_input,
+                               keep_output)
 
     async def set(self, **values: Any) -> Cell:
         """Put values into the namespace. UsageError for one that cannot cross."""
@@ -322,45 +357,14 @@ class AsyncKernel:
         if self._closed:
             return None
         self._closed = True
-        for task in self._calls:
-            task.cancel()
         if self._connection.lost:
             return None
         got = await self._connection.request("close", {"box": self._box})
         return Result.from_record(got) if got and "schema" in got else None
 
-    # --- calls of the box -----------------------------------------------------
-    def _start_call(self, event: Event) -> None:
-        task = asyncio.get_running_loop().create_task(self._answer(event))
-        self._calls.add(task)
-        task.add_done_callback(self._calls.discard)
-
-    async def _answer(self, event: Event) -> None:
-        try:
-            value = await asyncio.wait_for(self._invoke(event), self.call_seconds)
-            reply = {"value": _typed.encode(value)}
-            if len(_frames.encode(reply)) > self.reply_bytes:
-                raise UsageError(f"the value has more than {self.reply_bytes} bytes")
-        except asyncio.TimeoutError:
-            reply = {"error": {"name": "TimeoutError", "value":
-                               f"{event.get('name')}() took more than {self.call_seconds:g} s"}}
-        except Exception as e:  # whatever the function raises is the answer
-            text = str(e).encode("utf-8", "backslashreplace").decode("utf-8")[:1 << 16]
-            reply = {"error": {"name": type(e).__name__, "value": text}}
+    def _reply(self, call: Any, reply: dict[str, Any]) -> None:
         if not self._closed and not self._connection.lost:
-            self._connection.post("reply", {"box": self._box, "call": event["call"], **reply})
-
-    async def _invoke(self, event: Event) -> Any:
-        function = self._functions.get(event.get("name", ""))
-        if function is None:
-            raise NameError(f"the host has no function {event.get('name')!r}")
-        args = _typed.decode(event.get("args") or [], self._types)
-        kwargs = {str(k): _typed.decode(v, self._types)
-                  for k, v in (event.get("kwargs") or {}).items()}
-        if inspect.iscoroutinefunction(function):
-            return await function(*args, **kwargs)
-        value = await self._run_sync(lambda: function(*args, **kwargs))
-        return await value if inspect.isawaitable(value) else value
+            self._connection.post("reply", {"box": self._box, "call": call, **reply})
 
 
 async def open_kernel(connection: Connection, language: str, options: Mapping[str, Any],
@@ -389,7 +393,7 @@ class Kernel:
 
     def _call(self, make: Callable[[Caller], Awaitable[Any]]) -> Any:
         async def work(caller: Caller) -> Any:
-            self._async._run_sync = caller.run
+            _RUN_SYNC.set(caller.run)
             return await make(caller)
         return self._background.call(work)
 
