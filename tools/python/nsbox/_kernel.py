@@ -13,7 +13,7 @@ import html
 import inspect
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Awaitable, Callable, Iterable, Mapping, Sequence, TypeVar
 
 from . import _frames, _typed
 from ._background import Background, Caller
@@ -22,6 +22,7 @@ from ._rpc import Connection, Event
 from .errors import NsboxError, UsageError
 from .result import Result
 
+T = TypeVar("T")
 Function = Callable[..., Any]
 Show = Callable[["Display"], None]
 CALL_SECONDS = 300.0            # for one function of the host
@@ -159,6 +160,7 @@ class _Pieces:
             text = event.get("text", event.get("data", ""))
             if isinstance(text, dict):
                 text = base64.b64decode(text.get("base64", "")).decode("utf-8", "replace")
+            text = str(text)
             if self.keep:
                 self.text[kind].append(text)
             if self.takers[kind] is not None:
@@ -391,8 +393,8 @@ class Kernel:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _call(self, make: Callable[[Caller], Awaitable[Any]]) -> Any:
-        async def work(caller: Caller) -> Any:
+    def _call(self, make: Callable[[Caller], Awaitable[T]]) -> T:
+        async def work(caller: Caller) -> T:
             _RUN_SYNC.set(caller.run)
             return await make(caller)
         return self._background.call(work)

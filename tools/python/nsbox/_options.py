@@ -84,7 +84,7 @@ def _value_text(key: str, value: Any) -> str:
     if isinstance(value, (str, int, float)):
         return str(value)
     if isinstance(value, os.PathLike):
-        return os.fspath(value)
+        return str(os.fspath(value))
     raise UsageError(f"{key}: a value of type {type(value).__name__} cannot be a setting")
 
 
@@ -114,9 +114,10 @@ def _env(env: Any) -> dict[str, str]:
     return dict(env)
 
 
-def _run_field(name: str, value: Any) -> Any:
+def _run_field(name: str, given: Any) -> Any:
     field, types = _RUN[name]
-    if not isinstance(value, types):
+    value: Any = given
+    if not isinstance(given, types):
         raise UsageError(f"{name} wants {' or '.join(t.__name__ for t in types)}, "
                          f"not {type(value).__name__}")
     # The child of a client does not follow the caller's os.chdir().

@@ -40,8 +40,8 @@ class Child:
         try:
             # A session of its own: Ctrl-C at the terminal is for this process, which then
             # cancels what it wants cancelled.
-            self.process = subprocess.Popen(argv, stdin=theirs, stdout=theirs,
-                                            stderr=self.complaints, start_new_session=True)
+            self.process = subprocess.Popen(argv, stdin=theirs.fileno(),
+                                            stdout=theirs.fileno(), stderr=self.complaints, start_new_session=True)
         except OSError as e:
             ours.close()
             os.close(self.complaints)
@@ -111,9 +111,9 @@ class Child:
         Never shutdown() or unregister: socket and epoll are shared with the parent.
         """
         fd = self.socket.detach()
-        for copy in (fd, self.complaints):
-            if copy >= 0:
-                os.close(copy)
+        for held in (fd, self.complaints):
+            if held >= 0:
+                os.close(held)
         self.complaints = -1
 
 

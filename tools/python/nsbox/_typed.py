@@ -218,7 +218,8 @@ def encode(value: Any, room: int = ROOM) -> Any:
         if special is not None:
             return special
     # A subclass without meaning of its own here crosses as what it is made of.
-    for kind in (bool, int, float, str, bytes, bytearray, dict, list, tuple, set, frozenset):
+    kinds: tuple[Any, ...] = (int, float, str, bytes, bytearray, dict, list, tuple, set, frozenset)
+    for kind in kinds:
         if isinstance(value, kind):
             return _EXACT_TYPES[kind](kind(value), room)
     if isinstance(value, Remote):

@@ -89,7 +89,7 @@ class Analysis:
 
 def _pick(cls: type, record: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of @cls that @record has."""
-    return {k: v for k, v in record.items() if k in cls.__dataclass_fields__}
+    return {k: v for k, v in record.items() if k in getattr(cls, "__dataclass_fields__")}
 
 
 def _analysis(record: Mapping[str, Any] | None) -> Analysis | None:

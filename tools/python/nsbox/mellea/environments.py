@@ -202,7 +202,7 @@ class UnsafeEnvironment(ExecutionEnvironment):
         if shaped.success:
             shaped.artifacts = self._artifacts(result, before)
         if shaped.artifacts and out is not None:
-            shaped._nsbox_folder = out      # the files live as long as their result
+            folders.keep_with(shaped, out)
         return shaped
 
     def _options(self, limit: float, out: folders.PrivateFolder | None) -> dict[str, Any]:
