@@ -452,7 +452,7 @@ def execute(request):
         if value is not None:
             if store:
                 builtins._ = value
-            text = clean(cut(repr(value)))
+            text = safe_repr(value)
             cell.done = {'repr': text, 'value': to_json(value),
                          'mime': rich_forms(value, text) or None}
         show_figures(value)
