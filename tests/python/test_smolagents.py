@@ -825,11 +825,11 @@ class Tools(Case):
         for executor, refused in ((s.NsboxExecutor([]), "so far"),
                                   (s.NsboxPythonExecutor([]), "Import of os is not allowed")):
             model = Scripted()
-            with CodeAgent(tools=[Price()], model=model, executor=executor, verbosity_level=0,
+            with CodeAgent(tools=[Price()], model=model, executor=executor, verbosity_level=-1,
                            max_steps=6) as agent:
                 self.assertEqual(agent.run("How much?", additional_args={"bonus": 5}), 140)
             self.assertIn("so far 90", model.seen[1])
-            self.assertIn("KeyError", model.seen[2])
+            self.assertIn("KeyError: 'plum'", model.seen[2])
             self.assertIn(refused, " ".join(model.seen))
 
 

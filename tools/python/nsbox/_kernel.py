@@ -186,7 +186,9 @@ class _Pieces:
             reply = {"error": {"name": "TimeoutError", "value":
                                f"{event.get('name')}() took more than {kernel.call_seconds:g} s"}}
         except Exception as e:  # whatever the function raises is the answer
-            text = str(e).encode("utf-8", "backslashreplace").decode("utf-8")[:1 << 16]
+            # str() of a KeyError is the repr() of its key, and would be quoted once more there.
+            text = str(e.args[0]) if type(e) is KeyError and len(e.args) == 1 else str(e)
+            text = text.encode("utf-8", "backslashreplace").decode("utf-8")[:1 << 16]
             reply = {"error": {"name": type(e).__name__, "value": text}}
         kernel._reply(event["call"], reply)
 

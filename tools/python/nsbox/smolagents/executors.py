@@ -140,8 +140,8 @@ class NsboxPythonExecutor(_Ending, PythonExecutor):
 
     additional_authorized_imports: modules beside BASE_BUILTIN_MODULES; "pkg.*", "*".
     max_print_outputs_length: characters of prints that a call gives back, 50,000 by default.
-    additional_functions: name -> function of the host. timeout_seconds: of one call; None is no
-    limit. Other options are those of nsbox.Sandbox (`memory`, `net`, `ro`, ...); `timeout` is
+    additional_functions: name -> function of the host. timeout_seconds: of one call, its
+    tools included; None is no limit. Other options are those of nsbox.Sandbox (`memory`, `net`, `ro`, ...); `timeout` is
     the life of the box. `types`: classes of the caller's that values may come back as.
     Raises InterpreterError when an authorised module is not installed.
     """
@@ -223,13 +223,14 @@ class NsboxExecutor(_Ending, RemotePythonExecutor):
 
     additional_imports: packages that the code may use; installed for the box when its interpreter
     has not got them. logger: with log() and log_error(), or None. allow_pickle: only False.
-    timeout_seconds: of one call; None is no limit. max_print_outputs_length: characters. Other
-    options are those of nsbox.Sandbox; `timeout` is the life of the box, `allow_imports` limits
-    imports. `types`: classes of the caller's that values may come back as.
+    timeout_seconds: of one call, its tools included; None is no limit.
+    max_print_outputs_length: characters. Other options are those of nsbox.Sandbox; `timeout` is
+    the life of the box, `allow_imports` limits imports. `types`: classes of the caller's that
+    values may come back as.
     """
 
     def __init__(self, additional_imports: list[str] = [], logger: Any = None,
-                 allow_pickle: bool = False, *, timeout_seconds: float | None = 60,
+                 allow_pickle: bool = False, *, timeout_seconds: float | None = 300,
                  max_print_outputs_length: int = DEFAULT_MAX_LEN_OUTPUT,
                  types: Iterable[type] = (), binary: str | None = None, **options: Any) -> None:
         if allow_pickle:
@@ -293,12 +294,12 @@ class NsboxExecutor(_Ending, RemotePythonExecutor):
 
     @staticmethod
     def _output(cell: Cell) -> Any:
-        """A picture, the value itself, else its richest form."""
+        """The value itself; of one that stays in the box a picture, else its richest form."""
+        value = _value_of(cell)
+        if not isinstance(value, Remote):
+            return value
         mime = cell.record.get("mime") or {}
         picture = image_of(mime)
         if picture is not None:
             return _picture(picture)
-        value = _value_of(cell)
-        if isinstance(value, Remote):
-            return form_of({"text/plain": cell.text, **mime})
-        return value
+        return form_of({"text/plain": cell.text, **mime})

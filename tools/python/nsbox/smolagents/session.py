@@ -134,6 +134,7 @@ class Session:
             raise UsageError("the executor was cleaned up")
         if self._kernel is None:
             self._kernel = self._sandbox.open("python", types=self._types, **self._options)
+            self._kernel._async.call_seconds = LIFE     # a tool may be an agent
         if not self._is_ready:
             self._expect(self._kernel.execute(_prelude(self._is_local), store=False))
             if self._tools:
