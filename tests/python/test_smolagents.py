@@ -467,7 +467,14 @@ class Final(Case):
             self.assertEqual(executor("final_answer('x', 2, 3)").output, ("x", 2, (3,)))
 
     def test_s45(self):
-        """S45 an assignment to final_answer in code that calls it"""
+        """S45 an assignment to final_answer in code that calls it: an error, which the agent
+        avoids by another name"""
+        self.fails("final_answer = 3\nfinal_answer(final_answer)", "Cannot assign to name")
+        got = local()("final_answer_variable = 3\nfinal_answer(final_answer_variable)")
+        self.assertEqual((got.output, got.is_final_answer), (3, True))
+
+    def test_rewriting(self):
+        """S45 the six rewritings of smolagents' agent run here as it wants them"""
         if not s.HAVE_SMOLAGENTS:
             self.skipTest("needs smolagents, whose agent rewrites the text")
         from smolagents.local_python_executor import fix_final_answer_code as fix
@@ -819,7 +826,8 @@ class Tools(Case):
                 self.seen = []
 
             def generate(self, messages, **_):
-                self.seen.append(str(messages[-1].content))
+                said = messages[-1].content
+                self.seen.append(said if isinstance(said, str) else said[-1]["text"])
                 code = self.steps[len(self.seen) - 1]
                 return ChatMessage(role="assistant", content=f"Next.\n<code>\n{code}\n</code>")
         for executor, refused in ((s.NsboxExecutor([]), "so far"),
