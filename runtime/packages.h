@@ -34,6 +34,7 @@ void packages_free(struct packages *p);
 
 struct packages_request {
 	const struct strlist *list;	/* of the policy, checked */
+	const struct nsbox_run *run;	/* its code may ask for more (PEP 723); NULL: it may not */
 	const struct interp *python;
 	void (*progress)(void *arg, const char *text); /* NULL: nobody wants to know */
 	void *progress_arg;
@@ -42,7 +43,7 @@ struct packages_request {
 	bool (*running)(void *arg, struct nsbox_box *box);
 	void *running_arg;
 };
-/* 0 with a layer or with `failed`; negative: not even tried. */
+/* 0 with a layer, with `failed`, or with neither: nothing was asked for; negative: not even tried. */
 int packages_get(struct packages *out, const struct packages_request *r, struct nsbox_error *err);
 
 /* --- packages_pip.c ------------------------------------------------------------------- */

@@ -100,6 +100,10 @@ int nsbox_kernel_open(struct nsbox_kernel **out, struct nsbox_box *box, const st
 		return err_set(err, NSBOX_E_USAGE, "nsbox_kernel_open: out, box or run is NULL");
 	if (box->watch)
 		return err_set(err, NSBOX_E_BUSY, "the box has a run in flight");
+	if (box->tier != NSBOX_TIER_LOCAL) {
+		err_hint(err, "open the box with the tier local");
+		return err_set(err, NSBOX_E_UNSUPPORTED, "a kernel needs the tier local");
+	}
 	k = calloc(1, sizeof(*k));
 	if (!k)
 		return err_nomem(err);
@@ -109,7 +113,7 @@ int nsbox_kernel_open(struct nsbox_kernel **out, struct nsbox_box *box, const st
 	k->last_event = &k->events;
 	r = run_read_kernel(&k->run, run, err);
 	if (r >= 0)
-		r = examine_decide(&box->examine, box->tier, &box->policy, &k->run, err);
+		r = examine_kernel(&box->examine, box->tier, &box->policy, &k->run, err);
 	if (r >= 0)
 		r = keep_run(k, err);
 	if (r >= 0)

@@ -292,6 +292,28 @@ def a_proxy_of_the_host_is_used(tap):
               "it is told the name, and who asks")
 
 
+def code_may_name_its_packages(tap):
+    folder = place("wheels-inline")
+    wheel(folder, "hello-box")
+    wheel(folder, "other-pkg")
+    env = of_folder("inline", folder)
+    text = ("# /// script\n# requires-python = '>=3'\n# dependencies = [\n#   'hello-box',\n# ]\n# ///\n"
+            "import hello_box; print(hello_box.WORD)\n")
+    ran = code(env, [], text)
+    tap.equal(ran["exit_code"], 1, "without --with-inline the block of PEP 723 is a comment", ran)
+    says(tap, code(env, [], text, "--with-inline"), "hello-box\n", "with it the packages are there")
+    both = code(env, ["other-pkg"], text + "import other_pkg; print(other_pkg.WORD)", "--with-inline")
+    says(tap, both, "hello-box\nother-pkg\n", "and those of --with as well")
+    path = os.path.join(folder, "script.py")
+    with open(path, "w", encoding="ascii") as f:
+        f.write(text)
+    ran = nsbox("code", "--interpreter", PYTHON, "--with-inline", path, env=env)
+    tap.equal((ran.rc, ran.out), (0, b"hello-box\n"), "a file has such a block as well", ran)
+    ran = nsbox("code", "--interpreter", PYTHON, "--with-inline", "-c", text.replace(">=3", ">=9"), env=env)
+    tap.ok(ran.rc == 125 and b"the code wants Python >=9, and this one is 3." in ran.err, "requires-python is looked at", ran)
+    says(tap, code(env, [], "print(1)", "--with-inline"), "1\n", "code without a block needs nothing")
+
+
 # --- what fails ----------------------------------------------------------------------------
 
 def a_failed_install_runs_nothing_and_is_remembered(tap):
@@ -468,7 +490,7 @@ if __name__ == "__main__":
     TESTS = [packages_of_a_folder_need_no_network, the_layer_is_read_only,
              a_package_beats_the_interpreters_own_but_not_the_library, an_index_is_asked_once, files_name_the_index_as_well,
              a_private_index_is_reached_and_nothing_else, a_build_script_reaches_the_index_alone, logins_are_nowhere,
-             a_proxy_of_the_host_is_used, a_failed_install_runs_nothing_and_is_remembered,
+             a_proxy_of_the_host_is_used, code_may_name_its_packages, a_failed_install_runs_nothing_and_is_remembered,
              what_is_no_spec_is_refused_before_anything_runs, an_index_on_the_loopback_is_refused,
              what_a_build_script_leaves_is_looked_at, runs_at_once_build_it_once, a_half_made_layer_is_made_anew,
              a_layer_of_others_is_not_believed, the_cache_is_listed_and_pruned, a_terminal_sees_what_goes_on]

@@ -100,7 +100,7 @@ def code_runs_in_its_language(tap):
         got = rpc.result("code", language="python", code="print('\ud800')")
         tap.equal((got["verdict"], got["exit_code"]), ("exited", 1),
                   "half a character in code is the interpreter's to judge", got)
-        tap.equal(rpc.error("code", language="pythonn", code="")["hint"], "did you mean 'python'?",
+        tap.equal(rpc.error("code", language="pythn", code="")["hint"], "did you mean 'python'?",
                   "an unknown language")
         tap.equal(rpc.error("code", language="python")["message"], "no code given", "no code")
         tap.equal(rpc.error("code", code="", file="/x")["message"], "'code' and 'file' exclude each other",
