@@ -62,6 +62,20 @@ class Upstream(unittest.TestCase):
         self.assertEqual((bad, ran.returncode), ([], 0), ran.stdout[-4000:] + ran.stderr[-2000:])
         self.assertRegex(ran.stdout, re.compile(r"^# seed S: 62 cases, 62 passed", re.M))
 
+    def test_packages(self):
+        """additional_imports are installed for the box; what cannot be is an error at once"""
+        ran = self.run_it("-c", "from nsbox.smolagents import NsboxExecutor\n"
+                          "import importlib.util\n"
+                          "with NsboxExecutor(['humanize==4.9.0']) as executor:\n"
+                          "    executor.send_variables({'n': 10 ** 6})\n"
+                          "    print(executor('import humanize\\nhumanize.intcomma(n)').output)\n"
+                          "print(importlib.util.find_spec('humanize'))\n"
+                          "try:\n    NsboxExecutor(['no-such-package-of-nsbox'])\n"
+                          "except Exception as e:\n    print(e)")
+        lines = ran.stdout.splitlines()
+        self.assertEqual(lines[:2], ["1,000,000", "None"], ran.stderr)
+        self.assertIn("Package installation failed: no-such-package-of-nsbox", lines[2])
+
     def test_example(self):
         """the example runs smolagents' own loop to the answer"""
         ran = self.run_it(os.path.join(tap_unittest.REPO, "examples", "smolagents_agent.py"))

@@ -253,6 +253,7 @@ class NsboxExecutor(_Ending, RemotePythonExecutor):
         missing = _missing(self._session, specs)
         if missing:
             self._session.add_packages([s for s in specs if s in missing])
+            self._session.look("None")      # a failure is told here
         return list(additional_imports)
 
     def send_tools(self, tools: dict[str, Callable[..., Any]]) -> None:
