@@ -54,13 +54,20 @@ class Upstream(unittest.TestCase):
         return subprocess.run([self.python, *argv], capture_output=True, text=True, timeout=400,
                               env=env)
 
-    def test_cases(self):
-        """all cases hold with the real classes, and two agents run to their answers"""
-        ran = self.run_it(os.path.join(HERE, "test_smolagents.py"))
+    def cases(self, suite, count):
+        ran = self.run_it(os.path.join(HERE, suite))
         bad = [line for line in ran.stdout.splitlines()
                if line.startswith("not ok") or "# SKIP" in line]
         self.assertEqual((bad, ran.returncode), ([], 0), ran.stdout[-4000:] + ran.stderr[-2000:])
-        self.assertRegex(ran.stdout, re.compile(r"^# seed S: 62 cases, 62 passed", re.M))
+        self.assertRegex(ran.stdout, re.compile(r"^# seed S: %d cases, %d passed" % (count, count), re.M))
+
+    def test_local(self):
+        """S1 to S46 hold with the real classes"""
+        self.cases("test_smolagents.py", 46)
+
+    def test_remote(self):
+        """S47 to S62 hold with the real classes, and two agents run to their answers"""
+        self.cases("test_smolagents_remote.py", 16)
 
     def test_packages(self):
         """additional_imports are installed for the box; what cannot be is an error at once"""

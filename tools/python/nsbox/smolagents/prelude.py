@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 # Runs in the box of an executor before its first cell, by exec() with a namespace of its own:
 # what a cell calls its variables ("list", "type") changes nothing here. Never imported.
 # Given: MAIN, the namespace of cells; TRANSFORMERS, functions (tree, _ast module) -> tree that

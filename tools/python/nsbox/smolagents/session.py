@@ -105,7 +105,9 @@ class Session:
 
     def look(self, expression: str) -> Cell:
         """Evaluate something of ours, out of the history of cells."""
-        return self._guard(lambda kernel: kernel.execute(expression, store=False, timeout=60))
+        cell: Cell = self._guard(lambda kernel: kernel.execute(expression, store=False,
+                                                               timeout=60))
+        return cell
 
     def names(self) -> list[str]:
         """Of the variables that cells and send_variables() made."""

@@ -60,7 +60,7 @@ if not HAVE_SMOLAGENTS:
     class PythonExecutor:  # type: ignore[no-redef]
         """send_tools(), send_variables() and a call with code."""
 
-    class RemotePythonExecutor(PythonExecutor):  # type: ignore[no-redef]
+    class RemotePythonExecutor(PythonExecutor):  # type: ignore[no-redef,misc]
         """The arguments of every executor that is not in the agent's process."""
 
         def __init__(self, additional_imports: list[str], logger: Any,
