@@ -260,7 +260,8 @@ class Limits(Case):
             executor.send_variables({"given": 3})
             out("own = 5", executor)
             self.fails("import time\nwhile True:\n    try:\n        time.sleep(600)\n"
-                       "    except BaseException:\n        pass", "started anew", executor, s.ExecutionTimeoutError)
+                       "    except BaseException:\n        pass", "started anew", executor,
+                       s.ExecutionTimeoutError)
             self.assertEqual(out("twice(given)", executor), 6)
             self.fails("own", "NameError", executor)
 

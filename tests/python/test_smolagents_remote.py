@@ -25,7 +25,7 @@ import tap_unittest  # noqa: E402
 import executors  # noqa: E402
 from executors import Card, Case, Color, Point, local, out, remote, s  # noqa: E402
 import nsbox  # noqa: E402
-from nsbox._typed import decode, encode  # noqa: E402
+from nsbox._typed import Remote, decode, encode  # noqa: E402
 
 
 class Crossing(Case):
@@ -297,6 +297,30 @@ class Tools(Case):
             executor.send_tools({"again": lambda: executor("1").output})
             with self.assertRaisesRegex(s.AgentError, "cannot use the executor"):
                 executor("again()")
+
+    def test_hostile(self):
+        """an interpreter that lies gives wrong values, and nothing else"""
+        with s.NsboxExecutor([]) as executor:
+            for lies, want in (("value={'$t': 'pickle', 'v': 'gASV'}, repr=5", "5"),
+                               ("value={'$t': 'repr', 'v': {'type': 't', 'repr': 'r'}}, "
+                                "mime={'image/png': '!', 'text/html': 7}", 7),
+                               ("value={'$t': 'repr', 'v': {'type': 't', 'repr': 'r'}}, "
+                                "mime={'image/png': 'AAAA'}, repr='shown'", "shown"),
+                               ("value={'$t': 'image', 'v': 'AAAA'}, repr='bad'", "bad")):
+                got = executor("g = display.__globals__\nold = g.setdefault('true_send', g['send'])\n"
+                               f"g['send'] = lambda m: old(dict(m, {lies}))\n1")
+                self.assertEqual(got.output if not isinstance(got.output, Remote)
+                                 else repr(got.output), want)
+
+    def test_interrupted(self):
+        """Ctrl-C while a tool runs reaches the caller, and the box goes on"""
+        with s.NsboxExecutor([]) as executor:
+            def stop():
+                raise KeyboardInterrupt
+            executor.send_tools({"stop": stop})
+            with self.assertRaises(KeyboardInterrupt):
+                executor("kept = 1\nstop()")
+            self.assertEqual(out("kept + 1", executor), 2)
 
     def test_names(self):
         """a cell's own names for built-in functions break nothing of ours"""

@@ -21,7 +21,7 @@ from .shapes import (AgentError, CodeOutput, ExecutionTimeoutError, InterpreterE
 _PRINTS = "_print_outputs"
 _REFUSED = re.compile(r"(?:Unauthorized imports detected: (?P<before>.*)"
                       r"|import of '(?P<during>.*)' is not allowed \(imports\.allow: .*)")
-_PLACE = re.compile(r'  File "<cell [^"]*>", line (\d+)')
+_PLACE = re.compile(r'  File "<cell [^"]*>", line (\d{1,9})\b')
 _FIND = """
 import importlib.metadata as metadata, importlib.util as util, json
 def is_there(name):
@@ -55,19 +55,25 @@ def _value_of(cell: Cell) -> Any:
     try:
         return cell.value
     except (ValueError, ImportError):   # ImportError: an array, and the host has no numpy
-        return Remote("object", cell.text or "")
+        return Remote("object", str(cell.text))
 
 
 def _picture(data: str) -> Any:
-    """An image of PIL; its bytes where the host has no PIL or they are no image."""
-    raw = base64.b64decode(data)
+    """An image of PIL; its bytes where the host has no PIL, None for what is no picture."""
+    try:
+        raw = base64.b64decode(data, validate=True)
+    except ValueError:
+        return None
     try:
         import PIL.Image
+    except ImportError:
+        return raw
+    try:
         image = PIL.Image.open(io.BytesIO(raw), formats=["PNG", "JPEG"])
         image.load()
         return image
-    except (ImportError, OSError, ValueError, SyntaxError):
-        return raw
+    except Exception:       # whatever its readers say of bytes from a box, a bomb among them
+        return None
 
 
 def _timeout_text(seconds: float | None) -> str:
@@ -141,7 +147,8 @@ class NsboxPythonExecutor(_Ending, PythonExecutor):
     additional_authorized_imports: modules beside BASE_BUILTIN_MODULES; "pkg.*", "*".
     max_print_outputs_length: characters of prints that a call gives back, 50,000 by default.
     additional_functions: name -> function of the host. timeout_seconds: of one call, its
-    tools included; None is no limit. Other options are those of nsbox.Sandbox (`memory`, `net`, `ro`, ...); `timeout` is
+    tools included; None is no limit. Other options are those of nsbox.Sandbox (`memory`, `net`,
+    `ro`, ...); `timeout` is
     the life of the box. `types`: classes of the caller's that values may come back as.
     Raises InterpreterError when an authorised module is not installed.
     """
@@ -300,7 +307,7 @@ class NsboxExecutor(_Ending, RemotePythonExecutor):
         if not isinstance(value, Remote):
             return value
         mime = cell.record.get("mime") or {}
-        picture = image_of(mime)
-        if picture is not None:
-            return _picture(picture)
-        return form_of({"text/plain": cell.text, **mime})
+        data = image_of(mime)
+        picture = _picture(data) if data is not None else None
+        return picture if picture is not None else form_of(
+            {"text/plain": str(cell.text), **mime})
