@@ -1,8 +1,8 @@
 """Values as typed JSON and back, on the host's side of a kernel. No pickle, in either direction.
 
 None, True, finite floats, integers within 2**53, strings, lists and dicts with string keys are
-plain JSON; everything else is {"$t": tag, "v": ...}. A dict that has a key "$t" travels as pairs, so
-that nothing of a user's is taken for a tag.
+plain JSON; everything else is {"$t": tag, "v": ...}. A dict that has a key "$t" travels as pairs,
+so that nothing of a user's is taken for a tag.
 
 What comes from a box is hostile. Must: build values of the types below and nothing else, within
 the depth and size of a frame. Must not: look up, import or call anything by a name from the box;

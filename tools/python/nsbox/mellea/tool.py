@@ -79,8 +79,8 @@ def python_tool(tier: ExecutionTier | None = None, packages: list[str] | None = 
     return MelleaTool.from_callable(run_python, name=name)
 
 
-def _run(environment: Callable[[str | None], ExecutionEnvironment], tier: str, artifact_dir: Path | None, code: str,
-         suppress_agg: bool) -> ExecutionResult:
+def _run(environment: Callable[[str | None], ExecutionEnvironment], tier: str,
+         artifact_dir: Path | None, code: str, suppress_agg: bool) -> ExecutionResult:
     directory, private = None, None
     if artifact_dir is not None and tier not in _DOCKER:
         os.makedirs(artifact_dir, exist_ok=True)
