@@ -100,10 +100,6 @@ int nsbox_kernel_open(struct nsbox_kernel **out, struct nsbox_box *box, const st
 		return err_set(err, NSBOX_E_USAGE, "nsbox_kernel_open: out, box or run is NULL");
 	if (box->watch)
 		return err_set(err, NSBOX_E_BUSY, "the box has a run in flight");
-	if (box->tier != NSBOX_TIER_LOCAL) {
-		err_hint(err, "open the box with the tier local");
-		return err_set(err, NSBOX_E_UNSUPPORTED, "a kernel needs the tier local");
-	}
 	k = calloc(1, sizeof(*k));
 	if (!k)
 		return err_nomem(err);
