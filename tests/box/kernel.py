@@ -307,7 +307,7 @@ WRITE = "import os\ndef say(b): os.write(CHANNEL, len(b).to_bytes(4, 'big') + b)
     "for CHANNEL in range(100, 200):\n    try: os.fstat(CHANNEL); break\n    except OSError: pass\n"
 GARBAGE = [
     ("say(b'x')", "not JSON"), ("say(b'[]')", "not an object"), ("os.write(CHANNEL, b'\\xff' * 4)", "its length"),
-    ("os.write(CHANNEL, bytes(4))", "its length"), ("say(b'[' * 100 + b']' * 100)", "nested deeper"),
+    ("os.write(CHANNEL, bytes(4))", "its length"), ("say(b'[' * 100 + b']' * 100)", "nested too deep"),
     ("say(b'\"\\xff\"')", "UTF-8"), ("say(b'{\"event\":\"done\",\"id\":2,\"id\":3}')", "a key comes twice"),
     ("say(b'{\"a\":1}')", "no \"event\""), ("say(b'{\"\\\\u0069d\":1}')", "keys"),
 ]
