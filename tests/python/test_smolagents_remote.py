@@ -145,7 +145,7 @@ class Crossing(Case):
             self.assertEqual(cell.record["value"], encode(value))
 
     def test_arrays(self):
-        """S56 arrays of numpy cross both ways"""
+        """arrays of numpy cross both ways"""
         try:
             import numpy
         except ImportError:
@@ -161,7 +161,7 @@ class Crossing(Case):
         self.assertIn("object", out("import numpy\nnumpy.array([print, None])", remote()))
 
     def test_images(self):
-        """S57 images of PIL cross both ways"""
+        """images of PIL cross both ways"""
         try:
             import PIL.Image
         except ImportError:

@@ -62,11 +62,11 @@ class Upstream(unittest.TestCase):
         self.assertRegex(ran.stdout, re.compile(r"^# seed S: %d cases, %d passed" % (count, count), re.M))
 
     def test_local(self):
-        """S1 to S46 hold with the real classes"""
+        """the cases S1 to S46 hold with the real classes"""
         self.cases("test_smolagents.py", 46)
 
     def test_remote(self):
-        """S47 to S62 hold with the real classes, and two agents run to their answers"""
+        """the cases S47 to S62 hold with the real classes, and two agents run to their answers"""
         self.cases("test_smolagents_remote.py", 16)
 
     def test_packages(self):

@@ -64,6 +64,8 @@ def _picture(data: str) -> Any:
         raw = base64.b64decode(data, validate=True)
     except ValueError:
         return None
+    if not raw.startswith((b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")):
+        return None
     try:
         import PIL.Image
     except ImportError:
