@@ -13,6 +13,7 @@ AWAIT = _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 FUTURES = 0x1FE2000 | 0x1000000     # every "from __future__" of 3.10 to 3.14
 TRACE_MAX = 500                     # lines
 OURS = __file__.rpartition('/')[0] + '/importlib_bootstrap'
+TRANSFORMERS = []                   # (tree, _ast) -> tree; a client's, put here by a cell
 dumps = lambda value, **how: JSONEncoder(**how).encode(value)
 encode_frame = JSONEncoder(separators=(',', ':'), allow_nan=False).encode
 
@@ -343,6 +344,8 @@ def run_source(source, name):
     tree = parse_cell(source, name)
     if CHECK:
         judge_cell(tree)
+    for transform in TRANSFORMERS:
+        tree = transform(tree, _ast)
     last = None
     if tree.body and isinstance(tree.body[-1], _ast.Expr):
         node = tree.body.pop()
@@ -449,7 +452,7 @@ def execute(request):
         if value is not None:
             if store:
                 builtins._ = value
-            text = clean(cut(repr(value)))
+            text = safe_repr(value)
             cell.done = {'repr': text, 'value': to_json(value),
                          'mime': rich_forms(value, text) or None}
         show_figures(value)
@@ -500,6 +503,7 @@ def make_cells_main():
     builtins.display = display
     builtins.__nsbox_shell__ = shell
     builtins.__nsbox_lines__ = shell_lines
+    builtins.__nsbox_transformers__ = TRANSFORMERS
     MAIN = main
 
 

@@ -296,6 +296,9 @@ def to_json(value, strict=False):
 
 # ---------------------------------------------------------------------- back
 
+MADE = {}
+
+
 def find_class(v, wanted):
     # Only what is loaded: a name from outside imports nothing.
     kind = sys.modules.get(v.get('module'))
@@ -309,12 +312,23 @@ def decode_enum(v):
     return kind[v['member']] if kind else decode(v['value'])
 
 
+def made_class(v, fields, make):
+    # A class that only the host has: one for all its values, so that they can be equal, and
+    # under the name by which the host knows it when they go back.
+    key = (v.get('module'), v['name'], tuple(fields))
+    if key not in MADE:
+        kind = make(v['name'].rpartition('.')[2], fields)
+        kind.__module__, kind.__qualname__ = str(key[0]), v['name']
+        MADE[key] = kind
+    return MADE[key]
+
+
 def decode_namedtuple(v):
     fields, values = tuple(v['fields']), decode_all(v['values'])
     kind = find_class(v, lambda k: getattr(k, '_fields', None) == fields)
     if not kind:
         import collections
-        kind = collections.namedtuple(v['name'].rpartition('.')[2], fields)
+        kind = made_class(v, fields, collections.namedtuple)
     return kind(*values)
 
 
@@ -323,7 +337,7 @@ def decode_dataclass(v):
     kind = find_class(v, lambda k: hasattr(k, '__dataclass_fields__'))
     if not kind:
         import dataclasses
-        kind = dataclasses.make_dataclass(v['name'].rpartition('.')[2], list(fields))
+        kind = made_class(v, list(fields), dataclasses.make_dataclass)
     value = object.__new__(kind)
     for name, field in fields.items():
         object.__setattr__(value, name, field)

@@ -52,7 +52,7 @@ class Package(unittest.TestCase):
             with zipfile.ZipFile(wheel) as got:
                 names = set(got.namelist())
                 self.assertTrue({"nsbox/__init__.py", "nsbox/py.typed", "nsbox/mellea/tool.py",
-                                 "nsbox/_bin/nsbox", "nsbox/_bin/nsbox-egress"} <= names, names)
+                                 "nsbox/smolagents/prelude.py", "nsbox/_bin/nsbox", "nsbox/_bin/nsbox-egress"} <= names, names)
                 self.assertFalse([n for n in names if "__pycache__" in n])
                 mode = got.getinfo("nsbox/_bin/nsbox").external_attr >> 16
                 self.assertEqual(mode, stat.S_IFREG | 0o755)

@@ -151,6 +151,7 @@ class _Pieces:
         self.own = {"input": on_input} if on_input is not None else {}
         self.run_sync = _RUN_SYNC.get()
         self.calls: set[asyncio.Task[None]] = set()
+        self.keep = True
         self.text: dict[str, list[str]] = {"stdout": [], "stderr": []}
         self.displays: list[Display] = []
         self.takers = {"stdout": on_stdout, "stderr": on_stderr, "display": on_display}
@@ -162,7 +163,8 @@ class _Pieces:
             if isinstance(text, dict):
                 text = base64.b64decode(text.get("base64", "")).decode("utf-8", "replace")
             text = str(text)
-            self.text[kind].append(text)
+            if self.keep:
+                self.text[kind].append(text)
             if self.takers[kind] is not None:
                 self.takers[kind](text)
         elif kind == "display":
@@ -186,7 +188,9 @@ class _Pieces:
             reply = {"error": {"name": "TimeoutError", "value":
                                f"{event.get('name')}() took more than {kernel.call_seconds:g} s"}}
         except Exception as e:  # whatever the function raises is the answer
-            text = str(e).encode("utf-8", "backslashreplace").decode("utf-8")[:1 << 16]
+            # str() of a KeyError is the repr() of its key, and would be quoted once more there.
+            text = str(e.args[0]) if type(e) is KeyError and len(e.args) == 1 else str(e)
+            text = text.encode("utf-8", "backslashreplace").decode("utf-8")[:1 << 16]
             reply = {"error": {"name": type(e).__name__, "value": text}}
         kernel._reply(event["call"], reply)
 
@@ -243,13 +247,14 @@ class AsyncKernel:
     # --- requests -----------------------------------------------------------
     async def _ask(self, op: str, fields: dict[str, Any], on_stdout: Any = None,
                    on_stderr: Any = None, on_display: Show | None = None,
-                   on_input: Function | None = None) -> Cell:
+                   on_input: Function | None = None, keep_output: bool = True) -> Cell:
         if self._closed:
             raise UsageError("the kernel is closed")
         if id(self) in _INSIDE.get():
             raise BusyError("the kernel waits for this function, which asks the kernel",
                             hint="return first, or use another kernel")
         pieces = _Pieces(self, on_stdout, on_stderr, on_display, on_input)
+        pieces.keep = keep_output
         async with self._turn:      # what is not sent yet can be cancelled
             try:
                 done = await self._connection.request(op, {"box": self._box, **fields},
@@ -264,12 +269,13 @@ class AsyncKernel:
                       on_input: Callable[[str], str] | None = None,
                       on_stdout: Callable[[str], None] | None = None,
                       on_stderr: Callable[[str], None] | None = None,
-                      on_display: Show | None = None) -> Cell:
+                      on_display: Show | None = None, keep_output: bool = True) -> Cell:
         """Run a cell. What it raises is in the Cell.
 
         timeout: seconds, then it is interrupted; env: variables of this cell alone; store=False:
         out of the history and the count; on_input: answers input(prompt), without it input()
-        reads an empty stdin; on_*: called with pieces as they come.
+        reads an empty stdin; on_*: called with pieces as they come; keep_output=False: the Cell
+        has no stdout and stderr, for callers that bound them while they come.
         """
         fields: dict[str, Any] = {"code": code}
         if timeout is not None:
@@ -280,7 +286,8 @@ class AsyncKernel:
             fields["store"] = False
         if on_input is not None:
             fields["stdin"] = True
-        return await self._ask("execute", fields, on_stdout, on_stderr, on_display, on_input)
+        return await self._ask("execute", fields, on_stdout, on_stderr, on_display, on_input,
+                               keep_output)
 
     async def set(self, **values: Any) -> Cell:
         """Put values into the namespace. UsageError for one that cannot cross."""
@@ -403,12 +410,12 @@ class Kernel:
                 on_input: Callable[[str], str] | None = None,
                 on_stdout: Callable[[str], None] | None = None,
                 on_stderr: Callable[[str], None] | None = None,
-                on_display: Show | None = None) -> Cell:
+                on_display: Show | None = None, keep_output: bool = True) -> Cell:
         """As AsyncKernel.execute()."""
         return self._call(lambda caller: self._async.execute(
             code, timeout=timeout, env=env, store=store, on_input=on_input,
             on_stdout=caller.soon(on_stdout), on_stderr=caller.soon(on_stderr),
-            on_display=caller.soon(on_display)))
+            on_display=caller.soon(on_display), keep_output=keep_output))
 
     def set(self, **values: Any) -> Cell:
         """As AsyncKernel.set()."""
