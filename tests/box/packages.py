@@ -337,7 +337,7 @@ def a_failed_install_runs_nothing_and_is_remembered(tap):
             os.utime(os.path.join(root, name), (time.time() - 601,) * 2)
     says(tap, code(env, ["hello-box", "late-pkg>=2"], "print('ran')"), "ran\n", "then it is tried again")
     plain = nsbox("code", "--with", "never-pkg", "-c", "", env=env)
-    tap.ok(plain.rc == 122 and plain.err.startswith(b"nsbox: skipped: Package installation failed: never-pkg: "),
+    tap.ok(plain.rc == 122 and plain.err.startswith(b"nsbox: Package installation failed: never-pkg: "),
            "people read a sentence", plain)
 
 

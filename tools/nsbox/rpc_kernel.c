@@ -37,7 +37,7 @@ static int find(struct rpc *r, const struct rpc_request *q, struct rpc_kernel **
 {
 	char name[16] = "";
 
-	if (!jtext_word(q->v[K_BOX], name, sizeof(name)))
+	if (!rpc_word(q->v[K_BOX], name, sizeof(name)))
 		return cli_fail(err, NSBOX_E_USAGE, "'box' is no name of a box");
 	for (size_t i = 0; i < RPC_KERNELS_MAX; i++) {
 		struct rpc_kernel *k = r->kernels[i];
@@ -94,22 +94,22 @@ static void must(struct rpc *r, int written)
 }
 
 struct event {
-	struct jtext whole, id, name;
+	struct jscan whole, id, name;
 	uint64_t number;	/* of the request; 0: of none */
 };
 
 static int read_event(struct event *e, const char *json, size_t len, struct nsbox_error *err)
 {
-	struct jtext key, value;
+	struct jscan key, value;
 	size_t at = 0;
 	int code;
 
 	*e = (struct event){ 0 };
-	code = jtext_check(&e->whole, json, len, err);
-	while (code == 0 && jtext_next(e->whole, &at, &key, &value)) {
+	code = jscan_check(&e->whole, json, len, err);
+	while (code == 0 && jscan_next(e->whole, &at, &key, &value)) {
 		char name[16];
 
-		if (!jtext_word(key, name, sizeof(name)))
+		if (!rpc_word(key, name, sizeof(name)))
 			continue;
 		if (strcmp(name, "id") == 0)
 			e->id = value;
@@ -117,7 +117,7 @@ static int read_event(struct event *e, const char *json, size_t len, struct nsbo
 			e->name = value;
 	}
 	if (e->id.p)
-		jtext_uint(e->id, RPC_NUMBER_MAX, &e->number);
+		jscan_uint(e->id, RPC_NUMBER_MAX, &e->number);
 	return code;
 }
 
@@ -125,16 +125,16 @@ static bool is_named(const struct event *e, const char *name)
 {
 	char word[32];
 
-	return jtext_word(e->name, word, sizeof(word)) && strcmp(word, name) == 0;
+	return rpc_word(e->name, word, sizeof(word)) && strcmp(word, name) == 0;
 }
 
 /* All members but "id" and, with @bare, "event". */
 static void put_members(struct json *j, const struct event *e, bool bare)
 {
-	struct jtext key, value;
+	struct jscan key, value;
 	size_t at = 0;
 
-	while (jtext_next(e->whole, &at, &key, &value)) {
+	while (jscan_next(e->whole, &at, &key, &value)) {
 		if (value.p != e->id.p && (!bare || value.p != e->name.p))
 			json_member(j, key, value);
 	}

@@ -135,7 +135,7 @@ int rpc_run_start(struct rpc *r, const struct rpc_request *q, struct nsbox_error
 	if (!run)
 		return cli_nomem(err);
 	run->id = q->id;
-	run->is_streamed = jtext_true(q->v[K_STREAM]);
+	run->is_streamed = rpc_true(q->v[K_STREAM]);
 	for (int i = 0; i < 2; i++)
 		run->streams[i] = (struct stream){ .fd = -1, .kept = BUF_INIT(KEEP_MAX) };
 	code = free_slot(r, &run->slot, err);
@@ -254,11 +254,11 @@ static void put_kept(struct json *j, const struct stream *s)
 }
 
 /* What the record says of a streamed output in place of null. False: this key stays. */
-static bool put_streamed(struct json *j, const struct rpc_run *run, struct jtext key)
+static bool put_streamed(struct json *j, const struct rpc_run *run, struct jscan key)
 {
 	char name[32];
 
-	if (!jtext_word(key, name, sizeof(name)))
+	if (!rpc_word(key, name, sizeof(name)))
 		return false;
 	for (int i = 0; i < 2; i++) {
 		const struct stream *s = &run->streams[i];
@@ -281,7 +281,7 @@ static bool put_streamed(struct json *j, const struct rpc_run *run, struct jtext
 
 static void put_record(struct json *j, const struct rpc_run *run, const char *record)
 {
-	struct jtext whole = { record, strlen(record) }, key, value;
+	struct jscan whole = { record, strlen(record) }, key, value;
 	size_t at = 0;
 
 	if (!run->is_streamed) {
@@ -289,7 +289,7 @@ static void put_record(struct json *j, const struct rpc_run *run, const char *re
 		return;
 	}
 	json_object(j);
-	while (jtext_next(whole, &at, &key, &value)) {
+	while (jscan_next(whole, &at, &key, &value)) {
 		json_cut(j, key);
 		buf_char(j->out, ':');
 		j->after_key = true;
