@@ -281,6 +281,9 @@ def describe_error(error):
     try:
         told = traceback.TracebackException(type(error), error, error.__traceback__)
         forget(told, set())
+        if isinstance(error, KeyboardInterrupt) and not any(
+                f.filename.startswith('<cell ') for f in told.stack):
+            del told.stack[:]   # it awaited: only the event loop stood there
         for line in told.format():
             lines += line.rstrip('\n').split('\n')
     except Exception as second:     # a __str__ that raises, no memory

@@ -83,6 +83,10 @@ def programs_and_awaits(tap):
                   ["a", "b"], "in a block, with values, and as a list of lines")
         tap.equal(k.run("text = '''\n!no command\n'''\ntext")["value"], "\n!no command\n", "but not in a string")
         tap.equal(k.run("import asyncio\nawait asyncio.sleep(0, 'slept')")["value"], "slept", "K8 await at the top")
+        done = k.run("await asyncio.sleep(60)", timeout_ms=300)
+        tap.equal((done["status"], done["restarted"], done["error"]["traceback"][-1]),
+                  ("timed_out", False, "KeyboardInterrupt"), "which is interrupted")
+        tap.ok(not [line for line in done["error"]["traceback"] if "asyncio" in line], "without a line of the event loop")
 
 
 class Rich:
