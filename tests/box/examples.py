@@ -1,4 +1,4 @@
-# as: root user userns
+# as: root user
 """Every example in a box prints what it prints outside of one."""
 
 import os

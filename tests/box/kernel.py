@@ -1,4 +1,4 @@
-# as: root user userns container
+# as: root user
 """Kernels of the library: cells in Python, what becomes of each way to end one, and what a
 hostile box can say. K1 to K10 are cases of the code interpreters that people know."""
 

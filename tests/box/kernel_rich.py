@@ -1,4 +1,5 @@
 # as: root
+# needs: an index
 """Rich results of what people really use in notebooks: pandas, matplotlib, PIL, numpy. The
 packages come from the package index into a folder that is removed afterwards."""
 
@@ -6,12 +7,12 @@ import base64
 import os
 import subprocess
 import sys
-import tempfile
 import venv
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "harness"))
 from cells import Kernel  # noqa: E402
 from host import become_reaper  # noqa: E402
+import prepared  # noqa: E402
 from tap import run_tests  # noqa: E402
 
 PACKAGES = ["numpy", "pandas", "matplotlib", "pillow"]
@@ -73,18 +74,18 @@ def images_and_arrays_cross(tap, k):
 
 
 def rich_values(tap):
-    with tempfile.TemporaryDirectory(prefix="nsbox-rich.") as folder:
-        os.chmod(folder, 0o755)
-        python, why = install(os.path.join(folder, "venv"))
-        if not python:
-            tap.skip("rich values", f"a package index with {', '.join(PACKAGES)}: {why}")
-            return
-        with Kernel(interpreter=python, limits__memory="2G", limits__pids=256) as k:
-            frames_have_data(tap, k)
-            figures_are_shown(tap, k)
-            images_and_arrays_cross(tap, k)
+    made = prepared.get(__file__, install)
+    if not made.python:
+        tap.skip("rich values", f"a package index with {', '.join(PACKAGES)}: {made.why}")
+        return
+    with Kernel(interpreter=made.python, limits__memory="2G", limits__pids=256) as k:
+        frames_have_data(tap, k)
+        figures_are_shown(tap, k)
+        images_and_arrays_cross(tap, k)
+    made.cleanup()
 
 
 if __name__ == "__main__":
+    prepared.if_asked(__file__, install)
     become_reaper()
     sys.exit(run_tests([rich_values]))

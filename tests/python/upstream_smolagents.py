@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # as: root
+# needs: an index
 """The same with the real smolagents: installed into a throw-away venv, skipped where no package
 index is reached. Its bases and errors are used then, and its agents run on the executors."""
 
@@ -7,10 +8,10 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
+import prepared  # noqa: E402
 import tap_unittest  # noqa: E402
 
 tap_unittest.use_this_checkout()
@@ -38,8 +39,8 @@ def install(place):
 class Upstream(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.place = tempfile.TemporaryDirectory(dir=os.environ.get("NSBOX_SCRATCH"))
-        cls.python, cls.why = install(cls.place.name)
+        cls.place = prepared.get(__file__, install)
+        cls.python, cls.why = cls.place.python, cls.place.why
 
     @classmethod
     def tearDownClass(cls):
@@ -92,4 +93,5 @@ class Upstream(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    prepared.if_asked(__file__, install)
     tap_unittest.main()
