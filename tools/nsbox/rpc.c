@@ -307,6 +307,12 @@ static void dispatch(struct rpc *r, uint64_t data, uint32_t events)
 	case TAG_KERNEL:
 		rpc_kernel_ready(r, slot);
 		break;
+	case TAG_STARTED:
+		rpc_run_started(r, slot);
+		break;
+	case TAG_OPENED:
+		rpc_kernel_opened(r, slot);
+		break;
 	}
 }
 

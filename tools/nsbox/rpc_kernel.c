@@ -25,7 +25,8 @@ struct rpc_kernel {
 	bool is_over;		/* nothing more will come; it is there to be closed */
 	bool is_watched, has_more;
 	struct nsbox_box *box;
-	struct nsbox_kernel *kernel;
+	struct nsbox_kernel *kernel; /* NULL while @start opens it */
+	struct rpc_start *start;
 	uint64_t *pending;	/* ids without an answer, the oldest first */
 	size_t pending_count;
 };
@@ -212,6 +213,8 @@ static void free_kernel(struct rpc *r, struct rpc_kernel *k, struct nsbox_result
 			struct nsbox_error *err)
 {
 	r->kernels[k->slot] = NULL;
+	if (k->start)
+		k->kernel = rpc_start_abort(k->start);
 	if (k->kernel && k->is_watched)
 		watch(r, k, false);
 	if (k->kernel && nsbox_kernel_close(k->kernel, result, err) < 0 && !err->code)
@@ -233,7 +236,8 @@ static void over(struct rpc *r, struct rpc_kernel *k, const struct nsbox_error *
 {
 	struct nsbox_error ignored = NSBOX_ERROR_INIT;
 
-	watch(r, k, false);
+	if (k->kernel)
+		watch(r, k, false);
 	k->is_over = true;
 	refuse_pending(r, k, err);
 	if (k->is_opening) /* nobody has its name */
@@ -248,7 +252,7 @@ void rpc_kernel_ready(struct rpc *r, size_t slot)
 	size_t len = 0;
 	int code = 1;
 
-	if (!k || k->is_over)
+	if (!k || k->is_over || !k->kernel)
 		return;
 	for (int n = 0; n < EVENTS_A_TURN && code == 1 && !rpc_is_full(r); n++) {
 		code = nsbox_kernel_next(k->kernel, &json, &len, &err);
@@ -274,7 +278,7 @@ void rpc_kernels_go_on(struct rpc *r)
 void rpc_kernels_watch(struct rpc *r, bool on)
 {
 	for (size_t i = 0; i < RPC_KERNELS_MAX; i++) {
-		if (r->kernels[i] && !r->kernels[i]->is_over)
+		if (r->kernels[i] && r->kernels[i]->kernel && !r->kernels[i]->is_over)
 			watch(r, r->kernels[i], on);
 	}
 }
@@ -320,12 +324,30 @@ static int open_box(struct rpc *r, struct rpc_kernel *k, const struct rpc_reques
 		code = add_pending(k, q->id, err);
 	if (code == 0)
 		code = nsbox_box_open(&k->box, b.tier, b.policy, err);
-	if (code == 0)
+	if (code == 0 && rpc_start_is_slow(&b))
+		code = rpc_start_begin(r, &k->start, &b, k->box, RPC_TAG(TAG_OPENED, k->slot), err);
+	else if (code == 0)
 		code = nsbox_kernel_open(&k->kernel, k->box, &b.run, err);
-	if (code == 0 && !r->is_full)
+	if (k->kernel && !r->is_full)
 		watch(r, k, true);
 	rpc_build_free(&b);
 	return code;
+}
+
+void rpc_kernel_opened(struct rpc *r, size_t slot)
+{
+	struct nsbox_error err = NSBOX_ERROR_INIT;
+	struct rpc_kernel *k = r->kernels[slot];
+	int code;
+
+	if (!k || !k->start)
+		return;
+	code = rpc_start_end(k->start, &k->kernel, &err);
+	k->start = NULL;
+	if (code < 0)
+		over(r, k, &err);
+	else if (!r->is_full)
+		watch(r, k, true);
 }
 
 int rpc_kernel_open(struct rpc *r, const struct rpc_request *q, struct nsbox_error *err)
