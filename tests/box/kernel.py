@@ -29,6 +29,12 @@ def state_stays_between_cells(tap):
         tap.equal([k.run("None")["execution_count"] for _ in range(3)], [3, 4, 5], "K7 execution_count goes up")
         tap.equal(k.run("1", store=False)["execution_count"], 5, "but not by a cell that is not stored")
         tap.equal(k.run("print(1); x;")["repr"], None, "a semicolon keeps the value back")
+        done = k.run("class B:\n    def __repr__(self): raise ValueError\nB()")
+        tap.equal((done["status"], done["repr"]), ("ok", "<B object, its repr() raised ValueError>"),
+                  "a value without a repr() is no error of the cell")
+        k.run("def five(tree, ast):\n    tree.body[-1].value = ast.Constant(5, lineno=1, col_offset=0, end_lineno=1,"
+              " end_col_offset=1)\n    return tree\n__nsbox_transformers__.append(five)\n0")
+        tap.equal(k.run("1 + 1")["value"], 5, "a client may change the tree of a cell")
         with Kernel() as other:
             tap.equal(other.run("x")["error"]["name"], "NameError", "K2 two kernels do not see each other")
 
