@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "policy/landlock.h"
 #include "policy/limits.h"
+#include "runtime/box.h"
 #include "runtime/enforce.h"
 #include "runtime/environ.h"
 #include "runtime/lang.h"
@@ -134,6 +135,7 @@ static int code_argv(struct assembly *a, struct parts *w, struct nsbox_error *er
 		.code_len = run->code && !run->code_len ? strlen(run->code) : run->code_len,
 		.file = src->file[0] ? src->file : NULL,
 		.project = src->project[0] ? src->project : NULL,
+		.is_kernel = (run->flags & RUN_KERNEL) != 0,
 		.args = run->argv,
 	};
 	int r = lang_command(&w->cmd, &req, err);

@@ -146,7 +146,7 @@ static int check_run(const struct nsbox_run *run, struct nsbox_error *err)
 {
 	const int modes[] = { run->in, run->out, run->err };
 
-	if (run->language && !run->code == !run->file)
+	if (run->language && !(run->flags & RUN_KERNEL) && !run->code == !run->file)
 		return err_set(err, NSBOX_E_USAGE, "give either code or file with a language");
 	if (!run->language && (run->code || run->file || run->project || run->interpreter))
 		return err_set(err, NSBOX_E_USAGE,
@@ -167,7 +167,7 @@ static int check_run(const struct nsbox_run *run, struct nsbox_error *err)
 	return check_env(run->env, err);
 }
 
-int run_read(struct nsbox_run *out, const struct nsbox_run *in, struct nsbox_error *err)
+static int run_copy(struct nsbox_run *out, const struct nsbox_run *in, struct nsbox_error *err)
 {
 	const unsigned char *bytes = (const unsigned char *)in;
 	size_t size = in ? in->size : 0;
@@ -182,9 +182,34 @@ int run_read(struct nsbox_run *out, const struct nsbox_run *in, struct nsbox_err
 		}
 	memset(out, 0, sizeof(*out));
 	memcpy(out, in, size < sizeof(*out) ? size : sizeof(*out));
+	return 0;
+}
+
+int run_read(struct nsbox_run *out, const struct nsbox_run *in, struct nsbox_error *err)
+{
+	int r = run_copy(out, in, err);
+
+	if (r < 0)
+		return r;
 	if (out->flags & ~(uint32_t)RUN_FLAGS)
 		return err_set(err, NSBOX_E_USAGE, "unknown flags %#x in struct nsbox_run",
 			       out->flags);
+	return check_run(out, err);
+}
+
+int run_read_kernel(struct nsbox_run *out, const struct nsbox_run *in, struct nsbox_error *err)
+{
+	int r = run_copy(out, in, err);
+
+	if (r < 0)
+		return r;
+	if (!out->language)
+		return err_set(err, NSBOX_E_USAGE, "a kernel needs a language");
+	if (out->code || out->file || out->in || out->out || out->err ||
+	    (out->flags & ~(uint32_t)NSBOX_RUN_CHANNEL))
+		return err_set(err, NSBOX_E_USAGE,
+			       "a kernel has no code, file, descriptors or flags: send requests");
+	out->flags = RUN_KERNEL | NSBOX_RUN_CHANNEL;
 	return check_run(out, err);
 }
 

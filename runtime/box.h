@@ -44,8 +44,14 @@ struct nsbox_box {
 				   another thread */
 };
 
+/* A flag of struct nsbox_run that callers cannot give: the run is a kernel's (repl.h). The
+ * language starts its driver, and stdout and stderr are watch.pipes, which nobody pumps. */
+enum { RUN_KERNEL = 1 << 30 };
+
 /* The request with every field the caller's header had, the rest zero; checked. */
 int run_read(struct nsbox_run *out, const struct nsbox_run *in, struct nsbox_error *err);
+/* The same of a kernel: no code, no streams; with RUN_KERNEL and a channel. */
+int run_read_kernel(struct nsbox_run *out, const struct nsbox_run *in, struct nsbox_error *err);
 
 /* box_run.c: the life of one run. */
 int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_error *err);

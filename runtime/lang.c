@@ -18,10 +18,17 @@
 #include "boot_js.inc"
 #include "boot_py.inc"
 #include "boot_sh.inc"
+#include "kernel_files_py.inc"
+#include "kernel_js.inc"
+#include "kernel_py.inc"
+#include "kernel_shell_py.inc"
+#include "kernel_show_py.inc"
+#include "kernel_types_js.inc"
+#include "kernel_types_py.inc"
 #include "late_py.inc"
 #include "pth_py.inc"
 
-#define FILES_MAX 6
+#define FILES_MAX 10
 
 struct language {
 	const char *name;
@@ -148,6 +155,41 @@ static void add_part(struct draft *d, const char *path, const void *text, size_t
 	draft_file(d, path, &b);
 }
 
+/* Named like the boot program, which says why. */
+#define PYTHON_PART(name) BOX_RUN_DIR "/importlib_bootstrap" name ".py"
+#define PYTHON_BOOT PYTHON_PART("")
+
+static const struct {
+	const char *path;
+	const unsigned char *text;
+	size_t len;
+} python_kernel[] = {
+	{ PYTHON_PART("_types"), kernel_types_py, sizeof(kernel_types_py) },
+	{ PYTHON_PART("_show"), kernel_show_py, sizeof(kernel_show_py) },
+	{ PYTHON_PART("_shell"), kernel_shell_py, sizeof(kernel_shell_py) },
+	{ PYTHON_PART("_kernel"), kernel_py, sizeof(kernel_py) },
+	{ PYTHON_PART("_files"), kernel_files_py, sizeof(kernel_files_py) },
+};
+
+static void add_python_kernel(struct draft *d, struct buf *b)
+{
+	buf_str(b, "KERNEL = [");
+	for (size_t i = 0; d->r->is_kernel && i < ARRAY_SIZE(python_kernel); i++) {
+		python_element(b, python_kernel[i].path, false);
+		add_part(d, python_kernel[i].path, python_kernel[i].text, python_kernel[i].len);
+	}
+	buf_str(b, "]\n");
+}
+
+static void python_names(struct buf *b, const struct lang_request *r)
+{
+	const char *file = r->is_kernel ? PYTHON_BOOT : r->file;
+
+	python_setting(b, "NAME", r->code ? CODE_NAME : file);
+	python_setting(b, "SOURCE", r->code ? CODE_PATH : file);
+	python_setting(b, "ARGV0", r->code || r->is_kernel ? "-c" : file);
+}
+
 static void python_boot(struct draft *d, const char *path)
 {
 	static const char late[] = BOX_RUN_DIR "/late.py", pth[] = BOX_RUN_DIR "/pth.py";
@@ -156,9 +198,8 @@ static void python_boot(struct draft *d, const char *path)
 	bool has_pth = i->site_files.n || i->has_sitecustomize;
 	struct buf b = BUF_INIT(BOOT_MAX);
 
-	python_setting(&b, "NAME", r->code ? CODE_NAME : r->file);
-	python_setting(&b, "SOURCE", r->code ? CODE_PATH : r->file);
-	python_setting(&b, "ARGV0", r->code ? "-c" : r->file);
+	python_names(&b, r);
+	add_python_kernel(d, &b);
 	python_setting(&b, "PROJECT", r->project);
 	python_setting(&b, "LATE", late);
 	python_setting(&b, "CHECK", r->check ? check_rules(d) : NULL);
@@ -187,15 +228,13 @@ static void python_boot(struct draft *d, const char *path)
  */
 static void build_python(struct draft *d)
 {
-	static const char boot[] = BOX_RUN_DIR "/importlib_bootstrap.py";
-
 	draft_arg(d, "-I");
 	if (!d->r->interp->needs_site)
 		draft_arg(d, "-S");
 	draft_arg(d, "-u");
 	draft_arg(d, "-B");
-	draft_arg(d, boot);
-	python_boot(d, boot);
+	draft_arg(d, PYTHON_BOOT);
+	python_boot(d, PYTHON_BOOT);
 	draft_code(d, "");
 }
 
@@ -235,6 +274,17 @@ static bool node_wants_detect_flag(const char *version)
 	       (major == 21 && minor >= 1) || (major == 22 && minor < 7);
 }
 
+static void javascript_kernel(struct draft *d)
+{
+	static const char path[] = BOX_RUN_DIR "/kernel.js";
+	struct buf b = BUF_INIT(BOOT_MAX);
+
+	draft_arg(d, path);
+	buf_add(&b, kernel_types_js, sizeof(kernel_types_js));
+	buf_add(&b, kernel_js, sizeof(kernel_js));
+	draft_file(d, path, &b);
+}
+
 static void build_javascript(struct draft *d)
 {
 	static const char boot[] = BOX_RUN_DIR "/boot.js";
@@ -245,6 +295,10 @@ static void build_javascript(struct draft *d)
 		add_env(d, "NODE_PATH", r->project, "/node_modules");
 	if (node_wants_detect_flag(r->interp->version))
 		draft_arg(d, "--experimental-detect-module");
+	if (r->is_kernel) {
+		javascript_kernel(d);
+		return;
+	}
 	if (!r->code) {
 		draft_arg(d, r->file);
 		return;
@@ -316,9 +370,10 @@ static int check_request(const struct lang_request *r, struct nsbox_error *err)
 {
 	if (!r->interp || !r->interp->program || !r->interp->language)
 		return err_set(err, NSBOX_E_USAGE, "no interpreter is given");
-	if (!r->code == !r->file)
+	if (r->is_kernel ? r->code || r->file : !r->code == !r->file)
 		return err_set(err, NSBOX_E_USAGE,
-			       "give either source text or a file");
+			       r->is_kernel ? "a kernel has no source text and no file"
+					    : "give either source text or a file");
 	if (r->file && r->file[0] != '/')
 		return err_set(err, NSBOX_E_USAGE,
 			       "the script '%s' is not an absolute path",

@@ -37,6 +37,7 @@ struct lang_request {
 	const char *code;	/* source text; NULL: file is given */
 	size_t code_len;
 	const char *file;	/* absolute path of the script in the box, or NULL */
+	bool is_kernel;		/* neither: it runs cells (runtime/repl.h) */
 	const char *project;	/* absolute folder in the box, or NULL */
 	const char *const *args; /* NULL-terminated, may be NULL */
 	const struct lang_check *check; /* NULL: none */

@@ -8,6 +8,7 @@
 #include "runtime/streams.h"
 
 #include "base/cleanup.h"
+#include "runtime/box.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -131,6 +132,23 @@ int streams_open_report(struct streams *s, struct watch *w, uint64_t limit,
 	return r;
 }
 
+/* Pipes that the kernel's owner reads itself (repl_text.c). */
+static int open_kernel_pipes(struct streams *s, struct watch *w, struct nsbox_error *err)
+{
+	for (int i = 0; i < 2; i++) {
+		int ends[2];
+
+		if (pipe2(ends, O_CLOEXEC) < 0)
+			return err_sys(err, "make a pipe");
+		w->pipes[i] = ends[0];
+		s->child[i + 1] = ends[1];
+		s->child_owned[i + 1] = true;
+		if (fcntl(ends[0], F_SETFL, O_NONBLOCK) < 0)
+			return err_sys(err, "set up a pipe");
+	}
+	return 0;
+}
+
 int streams_open(struct streams *s, struct watch *w, const struct nsbox_run *run,
 		 const struct policy *p, struct nsbox_error *err)
 {
@@ -145,6 +163,8 @@ int streams_open(struct streams *s, struct watch *w, const struct nsbox_run *run
 		r = check_fd(i, modes[i], fds[i], err);
 	if (r >= 0 && (run->flags & NSBOX_RUN_CHANNEL))
 		r = open_channel(s, w, err);
+	if (r >= 0 && (run->flags & RUN_KERNEL))
+		return open_kernel_pipes(s, w, err);
 	if (r < 0 || (run->flags & NSBOX_RUN_TTY))
 		return r; /* the child makes the pty; see streams_open_pty() */
 	for (int i = 0; i < 3 && r >= 0; i++)

@@ -377,6 +377,73 @@ nsbox_box_network(struct nsbox_box *box, const struct nsbox_policy *policy,
 /* Kill, remove every trace on the host but the entry in the list of boxes, and free. */
 NSBOX_API void nsbox_box_close(struct nsbox_box *box);
 
+/* ------------------------------------------------------------- kernel -- */
+
+/*
+ * An interpreter that stays: it runs one cell after another in a box that is held
+ * open, keeps its state between them, and answers with the value of the last
+ * expression. Requests and events are JSON objects, listed in libnsbox(3); what comes
+ * from the box was checked before (UTF-8, JSON, at most 64 MiB and 64 levels), and is
+ * as little to be trusted as any other output of a program.
+ *
+ *   open, send, then whenever the descriptor is readable: next until it returns 0.
+ *
+ * Requests are done one after another, in the order they were sent. What a cell printed
+ * comes before its event "done"; what a thread prints later comes with the next request.
+ * A cell prints at most limits.stdout and limits.stderr of the policy; what is over is
+ * counted and dropped. An interpreter that dies ends the request in hand (status
+ * "exited", or what was the cause) and is started anew, in a fresh run of the same box:
+ * its variables and its files outside of what the policy binds are gone.
+ *
+ * One kernel is used by one thread at a time.
+ */
+struct nsbox_kernel;
+
+/*
+ * @run: language, and what else is wanted of interpreter, project, argv (arguments), env,
+ * cwd, name, artifacts_dir; no code, no file, no descriptors, no flags but
+ * NSBOX_RUN_CHANNEL. timeout_ms is the life of the kernel, restarts included. The box must
+ * be idle; it is busy until close, and must not be closed before. Returns when the
+ * interpreter was started; the event "ready" says that it answers.
+ */
+NSBOX_API NSBOX_MUST_CHECK int
+nsbox_kernel_open(struct nsbox_kernel **out, struct nsbox_box *box,
+		  const struct nsbox_run *run, struct nsbox_error *err);
+
+/* Poll it for reading; level-triggered, close-on-exec, the same until close. */
+NSBOX_API int nsbox_kernel_fd(const struct nsbox_kernel *k);
+
+/*
+ * Queue one request, or the answer to an event "call". NSBOX_E_USAGE: it is no such
+ * object; it says why. NSBOX_E_BUSY: too much is queued, nobody waits for that answer, or
+ * the kernel is over.
+ */
+NSBOX_API NSBOX_MUST_CHECK int
+nsbox_kernel_send(struct nsbox_kernel *k, const char *json, size_t len,
+		  struct nsbox_error *err);
+
+/*
+ * 1: *json is an event, *len bytes and a NUL; it lives until the next call on this
+ * kernel. 0: none now. Negative: the kernel is over, and every request had its event;
+ * NSBOX_E_BUSY when its time is over or it was ended, else what went wrong. Close it.
+ */
+NSBOX_API NSBOX_MUST_CHECK int
+nsbox_kernel_next(struct nsbox_kernel *k, const char **json, size_t *len,
+		  struct nsbox_error *err);
+
+/*
+ * Interrupt the request in hand, as Ctrl-C does; an interpreter that goes on for two
+ * seconds is killed and started anew. Nothing is done when there is none.
+ */
+NSBOX_API NSBOX_MUST_CHECK int
+nsbox_kernel_interrupt(struct nsbox_kernel *k, struct nsbox_error *err);
+
+/* Kill what is left and free, also on failure. out: the result of the box's last run, or
+ * NULL. k may be NULL when out is. */
+NSBOX_API int
+nsbox_kernel_close(struct nsbox_kernel *k, struct nsbox_result **out,
+		   struct nsbox_error *err);
+
 /* ------------------------------------------------------------- result -- */
 
 /* A result is complete: it needs neither its box nor its policy any more. Only

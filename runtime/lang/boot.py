@@ -4,6 +4,7 @@
 #   SOURCE  the file that holds it        ARGV0    sys.argv[0]
 #   PATH    sys.path, or [] to keep it    PROJECT  the folder that comes last
 #   LATE    the file late.py              CHECK    the file that judges imports, or None
+#   KERNEL  the files of a kernel (kernel.py comes last), or []
 #   PTH     the file pth.py, if the start of this interpreter runs foreign code, or
 #           None; then PTH_FILES and CUSTOM say which
 # Must: leave no trace in the user's module, and no frame in his tracebacks.
@@ -136,6 +137,10 @@ def make_code():
 try:
     sys.argv[0] = ARGV0
     set_path()
+    if KERNEL:
+        for part in KERNEL:
+            load(part)
+        run_kernel()
     exec(make_code(), make_main())
 except SystemExit:
     raise

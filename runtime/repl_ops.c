@@ -1,0 +1,408 @@
+/*
+ * repl_ops.c - what a request may be, and events from what a driver says
+ *
+ * Must: refuse a key that an operation does not have; put into an event nothing of the
+ * driver's but JSON that was checked, and no claim about what only we know.
+ */
+#include "runtime/repl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/json.h"
+
+/* ------------------------------------------------------------------- requests -- */
+
+enum {
+	OP_EXECUTE = 1, OP_SET = 2, OP_TOOLS = 4, OP_EXEC = 8, OP_PUT = 16, OP_GET = 32, OP_LIST = 64,
+	OP_ALL = 127
+};
+
+static const struct {
+	const char *name;
+	unsigned op;
+} ops[] = {
+	{ "execute", OP_EXECUTE }, { "set", OP_SET }, { "tools", OP_TOOLS }, { "exec", OP_EXEC },
+	{ "put", OP_PUT }, { "get", OP_GET }, { "list", OP_LIST },
+};
+
+static const struct {
+	const char *name;
+	enum jscan_kind kind;
+	unsigned takes, needs;
+} keys[] = {
+	{ "id", JSCAN_NUMBER, OP_ALL, OP_ALL },
+	{ "op", JSCAN_STRING, OP_ALL, OP_ALL },
+	{ "timeout_ms", JSCAN_NUMBER, OP_ALL, 0 },
+	{ "code", JSCAN_STRING, OP_EXECUTE, OP_EXECUTE },
+	{ "env", JSCAN_OBJECT, OP_EXECUTE | OP_EXEC, 0 },
+	{ "stdin", JSCAN_BOOL, OP_EXECUTE, 0 },
+	{ "store", JSCAN_BOOL, OP_EXECUTE, 0 },
+	{ "values", JSCAN_OBJECT, OP_SET, OP_SET },
+	{ "tools", JSCAN_ARRAY, OP_TOOLS, OP_TOOLS },
+	{ "argv", JSCAN_ARRAY, OP_EXEC, OP_EXEC },
+	{ "stdin", JSCAN_STRING, OP_EXEC, 0 },
+	{ "cwd", JSCAN_STRING, OP_EXEC, 0 },
+	{ "path", JSCAN_STRING, OP_PUT | OP_GET | OP_LIST, OP_PUT | OP_GET | OP_LIST },
+	{ "data", JSCAN_STRING, OP_PUT, OP_PUT },
+	{ "mode", JSCAN_NUMBER, OP_PUT, 0 },
+	{ "parents", JSCAN_BOOL, OP_PUT, 0 },
+	{ "max_bytes", JSCAN_NUMBER, OP_GET, 0 },
+};
+
+static bool is_text(struct jscan v, const char *text)
+{
+	size_t len = strlen(text);
+
+	return v.len == len + 2 && memcmp(v.p + 1, text, len) == 0;
+}
+
+static struct jscan member(struct jscan object, const char *name)
+{
+	struct jscan key, value;
+
+	for (size_t at = 0; jscan_next(object, &at, &key, &value);)
+		if (is_text(key, name))
+			return value;
+	return (struct jscan){ NULL, 0 };
+}
+
+/* Row of @key for @op; -1: it has none. */
+static int find_key(struct jscan key, unsigned op)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		if ((keys[i].takes & op) && is_text(key, keys[i].name))
+			return (int)i;
+	return -1;
+}
+
+static int check_member(struct jscan key, struct jscan value, unsigned op, unsigned *seen,
+			struct nsbox_error *err)
+{
+	int len = (int)(key.len < 64 ? key.len : 64), i = find_key(key, op);
+	enum jscan_kind kind = jscan_kind(value);
+
+	if (i < 0)
+		return err_set(err, NSBOX_E_USAGE, "the request has a key that its op does not know: %.*s",
+			       len, key.p);
+	if (*seen & (1U << i))
+		return err_set(err, NSBOX_E_USAGE, "the request has the key %.*s twice", len, key.p);
+	*seen |= 1U << i;
+	if (kind != keys[i].kind && !(kind == JSCAN_NULL && !(keys[i].needs & op)))
+		return err_set(err, NSBOX_E_USAGE, "%.*s of the request is %s, not %s", len, key.p,
+			       jscan_kind_name(kind), jscan_kind_name(keys[i].kind));
+	return 0;
+}
+
+static int check_members(struct jscan v, unsigned op, struct nsbox_error *err)
+{
+	struct jscan key, value;
+	unsigned seen = 0;
+	int r;
+
+	for (size_t at = 0; jscan_next(v, &at, &key, &value);) {
+		r = check_member(key, value, op, &seen, err);
+		if (r < 0)
+			return r;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		if ((keys[i].needs & op) && !(seen & (1U << i)))
+			return err_set(err, NSBOX_E_USAGE, "the request has no key \"%s\"", keys[i].name);
+	return 0;
+}
+
+static int find_op(struct jscan v, unsigned *op, struct nsbox_error *err)
+{
+	struct jscan name = member(v, "op");
+
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
+		if (name.p && is_text(name, ops[i].name)) {
+			*op = ops[i].op;
+			return 0;
+		}
+	err_hint(err, "ops are execute, set, tools, exec, put, get and list");
+	return err_set(err, NSBOX_E_USAGE, "the request has no \"op\" that a kernel knows");
+}
+
+/* {"call":N,"value":..} or {"call":N,"error":{"name":..,"value":..}} */
+static int check_answer(struct jscan v, uint64_t *call, struct nsbox_error *err)
+{
+	struct jscan key, value;
+	unsigned others = 0;
+
+	if (!jscan_uint(member(v, "call"), REPL_ID_MAX, call) || !*call)
+		return err_set(err, NSBOX_E_USAGE, "\"call\" is the number of a call");
+	for (size_t at = 0; jscan_next(v, &at, &key, &value);) {
+		if (is_text(key, "call"))
+			continue;
+		others++;
+		if (!is_text(key, "value") &&
+		    !(is_text(key, "error") && jscan_kind(value) == JSCAN_OBJECT))
+			others = 2;
+	}
+	if (others != 1)
+		return err_set(err, NSBOX_E_USAGE,
+			       "an answer has either a \"value\" or an \"error\", an object");
+	return 0;
+}
+
+int repl_request_check(const char *json, size_t len, uint64_t *id, uint64_t *call,
+		       uint64_t *timeout_ms, struct nsbox_error *err)
+{
+	struct jscan v, timeout;
+	unsigned op = 0;
+	int r;
+
+	*id = *call = *timeout_ms = 0;
+	if (len == 0 || len > REPL_FRAME_MAX)
+		return err_set(err, NSBOX_E_USAGE, "a request has 1 byte to 64 MiB, this one %zu", len);
+	r = jscan_check(&v, json, len, err);
+	if (r < 0)
+		return r;
+	if (jscan_kind(v) != JSCAN_OBJECT)
+		return err_set(err, NSBOX_E_USAGE, "a request is an object, not %s",
+			       jscan_kind_name(jscan_kind(v)));
+	if (member(v, "call").p)
+		return check_answer(v, call, err);
+	r = find_op(v, &op, err);
+	if (r >= 0)
+		r = check_members(v, op, err);
+	if (r < 0)
+		return r;
+	if (!jscan_uint(member(v, "id"), REPL_ID_MAX, id) || !*id)
+		return err_set(err, NSBOX_E_USAGE, "\"id\" is a whole number from 1 to 2^53");
+	timeout = member(v, "timeout_ms");
+	if (jscan_kind(timeout) == JSCAN_NUMBER && !jscan_uint(timeout, UINT64_MAX / 2000, timeout_ms))
+		return err_set(err, NSBOX_E_USAGE, "\"timeout_ms\" is a whole number of milliseconds");
+	return 0;
+}
+
+/* --------------------------------------------------------------------- events -- */
+
+struct repl_event *repl_event_add(struct nsbox_kernel *k)
+{
+	struct repl_event *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return NULL;
+	e->text = (struct buf)BUF_INIT(REPL_FRAME_MAX + REPL_ROOM * 8);
+	*k->last_event = e;
+	k->last_event = &e->next;
+	return e;
+}
+
+void repl_event_free(struct repl_event *e)
+{
+	if (!e)
+		return;
+	buf_free(&e->text);
+	free(e);
+}
+
+static int broken(struct nsbox_error *err, const char *what)
+{
+	err_hint(err, "code in the box wrote to the channel, or is out of memory");
+	return err_set(err, NSBOX_E_SYSTEM, "the interpreter sent no message: %s", what);
+}
+
+struct said { /* what a frame of the driver's says */
+	struct jscan all, event, id, call;
+	size_t members;
+};
+
+/* A key may be there once, and is written plainly: readers differ in which of two counts. */
+static int take_apart(struct said *s, const struct buf *body, struct nsbox_error *err)
+{
+	enum { MEMBERS_MAX = 32 };
+	struct jscan seen[MEMBERS_MAX], key, value;
+	struct nsbox_error own = NSBOX_ERROR_INIT;
+
+	memset(s, 0, sizeof(*s));
+	if (jscan_check(&s->all, buf_text(body), body->len, &own) < 0)
+		return broken(err, own.message);
+	if (jscan_kind(s->all) != JSCAN_OBJECT)
+		return broken(err, "not an object");
+	for (size_t at = 0; jscan_next(s->all, &at, &key, &value);) {
+		if (s->members == MEMBERS_MAX || memchr(key.p, '\\', key.len))
+			return broken(err, "its keys are no message's");
+		for (size_t i = 0; i < s->members; i++)
+			if (seen[i].len == key.len && memcmp(seen[i].p, key.p, key.len) == 0)
+				return broken(err, "a key comes twice");
+		seen[s->members++] = key;
+		if (is_text(key, "event"))
+			s->event = value;
+		else if (is_text(key, "id"))
+			s->id = value;
+		else if (is_text(key, "call"))
+			s->call = value;
+	}
+	if (jscan_kind(s->event) != JSCAN_STRING)
+		return broken(err, "no \"event\"");
+	return 0;
+}
+
+static void copy_event(struct nsbox_kernel *k, const struct said *s)
+{
+	struct repl_event *e = repl_event_add(k);
+
+	if (e)
+		buf_add(&e->text, s->all.p, s->all.len);
+}
+
+static void add_counts(struct nsbox_kernel *k, struct buf *b)
+{
+	static const char *const names[] = { "stdout", "stderr" };
+
+	for (int i = 0; i < 2; i++) {
+		const struct repl_stream *s = &k->streams[i];
+
+		buf_fmt(b, ",\"%s_bytes\":%llu,\"%s_truncated\":%s", names[i],
+			(unsigned long long)s->total, names[i], s->total > s->kept ? "true" : "false");
+	}
+}
+
+/* The driver's "done", with what only we know in place of what it says about that. */
+static void done(struct nsbox_kernel *k, const struct said *s)
+{
+	static const char *const ours[] = { "id", "event", "status", "restarted", "stdout_bytes",
+					    "stdout_truncated", "stderr_bytes", "stderr_truncated" };
+	static const char *const known[] = { "ok", "error", "final", "interrupted", "exited" };
+	struct jscan key, value, status = member(s->all, "status");
+	struct repl_event *e;
+	const char *word = "error";
+
+	repl_text_end(k);
+	e = repl_event_add(k);
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+		if (status.p && is_text(status, known[i]))
+			word = known[i];
+	if (k->cause == CAUSE_TIMEOUT)
+		word = "timed_out";
+	if (e) {
+		buf_fmt(&e->text, "{\"id\":%llu,\"event\":\"done\",\"status\":\"%s\",\"restarted\":false",
+			(unsigned long long)k->current->id, word);
+		add_counts(k, &e->text);
+		for (size_t at = 0; jscan_next(s->all, &at, &key, &value);) {
+			bool is_ours = false;
+
+			for (size_t i = 0; i < ARRAY_SIZE(ours); i++)
+				is_ours = is_ours || is_text(key, ours[i]);
+			if (is_ours)
+				continue;
+			buf_char(&e->text, ',');
+			buf_add(&e->text, key.p, key.len);
+			buf_char(&e->text, ':');
+			buf_add(&e->text, value.p, value.len);
+		}
+		buf_char(&e->text, '}');
+	}
+	repl_finish_request(k);
+}
+
+static void call(struct nsbox_kernel *k, const struct said *s)
+{
+	uint64_t number = 0;
+
+	if (!jscan_uint(s->call, REPL_ID_MAX, &number) || !number || k->call_count == REPL_CALLS_MAX)
+		return;
+	k->calls[k->call_count++] = number;
+	copy_event(k, s);
+}
+
+static void ready(struct nsbox_kernel *k, const struct said *s)
+{
+	if (k->is_ready || k->is_dying)
+		return;
+	k->is_ready = true;
+	copy_event(k, s);
+	repl_next_request(k);
+}
+
+int repl_frame_take(struct nsbox_kernel *k, struct nsbox_error *err)
+{
+	struct said s;
+	uint64_t id = 0;
+	int r;
+
+	if (k->body_len == 0 || k->body_len > REPL_FRAME_MAX)
+		return broken(err, "its length is not 1 byte to 64 MiB");
+	if (k->body.failed)
+		return err_nomem(err);
+	r = take_apart(&s, &k->body, err);
+	if (r < 0)
+		return r;
+	if (is_text(s.event, "ready"))
+		ready(k, &s);
+	/* Whatever else belongs to the request in hand, or to nobody. */
+	if (!k->current || !jscan_uint(s.id, REPL_ID_MAX, &id) || id != k->current->id)
+		return 0;
+	repl_text_drain(k, false); /* it was printed before */
+	if (is_text(s.event, "done"))
+		done(k, &s);
+	else if (is_text(s.event, "display"))
+		copy_event(k, &s);
+	else if (is_text(s.event, "call"))
+		call(k, &s);
+	return 0;
+}
+
+/* ---------------------------------------------------------------------- death -- */
+
+static const char *status_of_death(const struct nsbox_kernel *k, const struct repl_request *q)
+{
+	static const char *const words[] = { "exited", "interrupted", "timed_out" };
+
+	return words[q == k->current ? k->cause : CAUSE_NONE];
+}
+
+void repl_done_by_death(struct nsbox_kernel *k, const struct repl_request *q, bool restarted,
+			const char *reason)
+{
+	const struct nsbox_result *r = k->last;
+	struct repl_event *e = repl_event_add(k);
+	struct json j = JSON_INIT(e ? &e->text : NULL);
+
+	if (!e)
+		return;
+	json_object(&j);
+	json_kuint(&j, "id", q->id);
+	json_kstr(&j, "event", "done");
+	json_kstr(&j, "status", status_of_death(k, q));
+	json_kbool(&j, "restarted", restarted);
+	if (q == k->current)
+		add_counts(k, &e->text);
+	json_knull(&j, "execution_count");
+	json_knull(&j, "repr");
+	json_knull(&j, "value");
+	json_knull(&j, "mime");
+	json_key(&j, "error");
+	json_object(&j);
+	json_kstr(&j, "name", "InterpreterDied");
+	json_kstr(&j, "value", reason);
+	json_key(&j, "traceback");
+	json_array(&j);
+	json_end(&j, ']');
+	json_end(&j, '}');
+	if (r && nsbox_result_exit_code(r) >= 0)
+		json_kint(&j, "exit_code", nsbox_result_exit_code(r));
+	else
+		json_knull(&j, "exit_code");
+	json_kint(&j, "signal", r ? nsbox_result_signal(r) : 0);
+	json_kstr(&j, "verdict", r ? nsbox_result_verdict_name(r) : NULL);
+	json_end(&j, '}');
+}
+
+void repl_dead(struct nsbox_kernel *k, bool restarted, const char *reason)
+{
+	struct repl_event *e = repl_event_add(k);
+	struct json j = JSON_INIT(e ? &e->text : NULL);
+
+	if (!e)
+		return;
+	json_object(&j);
+	json_kstr(&j, "event", "dead");
+	json_kbool(&j, "restarted", restarted);
+	json_kstr(&j, "reason", reason);
+	json_end(&j, '}');
+}
