@@ -11,8 +11,8 @@
 
 struct scan {
 	const char *start, *p, *end;
-	uint64_t objects;	/* one bit a level: it is an object */
-	unsigned depth;
+	uint64_t objects[JSCAN_LEVELS / 64]; /* one bit a level: it is an object */
+	unsigned depth, max_depth;
 	const char *wrong;	/* what was not there */
 };
 
@@ -155,18 +155,21 @@ static bool scan_key(struct scan *s)
 
 static bool in_object(const struct scan *s)
 {
-	return s->objects >> (s->depth - 1) & 1;
+	unsigned level = s->depth - 1;
+
+	return s->objects[level / 64] >> level % 64 & 1;
 }
 
 /* Into a container. *open: it has something in it, and its first value comes next. */
 static bool scan_open(struct scan *s, bool *open)
 {
 	bool is_object = *s->p == '{';
+	uint64_t *word = &s->objects[s->depth / 64];
 
-	if (s->depth == JSCAN_DEPTH_MAX)
-		return fail(s, "nested deeper than 64 levels");
-	s->objects &= ~(UINT64_C(1) << s->depth);
-	s->objects |= (uint64_t)is_object << s->depth;
+	if (s->depth == s->max_depth)
+		return fail(s, "nested too deep");
+	*word &= ~(UINT64_C(1) << s->depth % 64);
+	*word |= (uint64_t)is_object << s->depth % 64;
 	s->depth++;
 	s->p = blanks(s->p + 1, s->end);
 	*open = s->p >= s->end || *s->p != (is_object ? '}' : ']');
@@ -220,9 +223,17 @@ static bool scan_value(struct scan *s)
 
 int jscan_check(struct jscan *out, const char *data, size_t len, struct nsbox_error *err)
 {
-	const char *from = blanks(data, data + len), *end;
-	struct scan s = { .start = data, .p = from, .end = data + len };
+	return jscan_check_deep(out, data, len, JSCAN_DEPTH_MAX, err);
+}
 
+int jscan_check_deep(struct jscan *out, const char *data, size_t len, unsigned max_depth,
+		     struct nsbox_error *err)
+{
+	const char *from = blanks(data, data + len), *end;
+	struct scan s = { .start = data, .p = from, .end = data + len, .max_depth = max_depth };
+
+	if (max_depth > JSCAN_LEVELS)
+		return err_set(err, NSBOX_E_USAGE, "%u levels are more than can be counted", max_depth);
 	if (!utf8_valid(data, len))
 		return err_set(err, NSBOX_E_USAGE, "not UTF-8");
 	if (!scan_value(&s))

@@ -22,8 +22,9 @@ struct jscan {
 enum jscan_kind { JSCAN_NONE, JSCAN_NULL, JSCAN_BOOL, JSCAN_NUMBER, JSCAN_STRING, JSCAN_ARRAY,
 		  JSCAN_OBJECT };
 
-/* At most 64 levels of [ and {: one bit each. */
+/* Levels of [ and {, one bit each: what a message may have, and what can be counted. */
 #define JSCAN_DEPTH_MAX 64
+#define JSCAN_LEVELS 512
 
 /*
  * Is @data one JSON value in UTF-8, not deeper than JSCAN_DEPTH_MAX? *out is then the
@@ -31,6 +32,9 @@ enum jscan_kind { JSCAN_NONE, JSCAN_NULL, JSCAN_BOOL, JSCAN_NUMBER, JSCAN_STRING
  * came out of here.
  */
 int jscan_check(struct jscan *out, const char *data, size_t len, struct nsbox_error *err);
+/* The same with another depth, up to JSCAN_LEVELS. */
+int jscan_check_deep(struct jscan *out, const char *data, size_t len, unsigned max_depth,
+		     struct nsbox_error *err);
 
 enum jscan_kind jscan_kind(struct jscan v);
 const char *jscan_kind_name(enum jscan_kind kind);	/* "a list" */

@@ -3,6 +3,7 @@
  *
  * Pure: looks at text, never at the host. Must refuse what it is not sure of.
  */
+#include "policy/packages.h"
 #include "policy/value.h"
 
 #include <string.h>
@@ -129,6 +130,18 @@ static int check_devices(CHECK_ARGS)
 	return 0;
 }
 
+/* Which of them there are is the index's business, later. */
+static int check_packages(CHECK_ARGS)
+{
+	for (size_t i = 0; i < p->packages.list.n; i++) {
+		int code = package_spec(p->packages.list.v[i], NULL, err);
+
+		if (code < 0)
+			return code;
+	}
+	return 0;
+}
+
 /* --- strength --------------------------------------------------------------- */
 
 static int check_enforcement(CHECK_ARGS)
@@ -182,38 +195,12 @@ static int check_ranges(CHECK_ARGS)
 	return 0;
 }
 
-/*
- * Openings that no backend can enforce yet. enforce.optional and --allow-degraded
- * don't help: they forgive a limit that is missing, and here the only forgiving
- * answer would be a box that opens more, or less, than was asked for.
- */
-static int check_unsupported(CHECK_ARGS)
-{
-	const struct { bool asked; const char *what, *hint; } rows[] = {
-		{ p->packages.install,
-		  "packages.install cannot be enforced by this version yet",
-		  "install what the code needs beforehand, and show it with --ro" },
-		{ p->packages.list.n > 0,
-		  "packages.list cannot be enforced by this version yet",
-		  "install what the code needs beforehand, and show it with --ro" },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		if (!rows[i].asked)
-			continue;
-		err_set(err, NSBOX_E_UNSUPPORTED, "%s", rows[i].what);
-		err_hint(err, "%s", rows[i].hint);
-		return NSBOX_E_UNSUPPORTED;
-	}
-	return 0;
-}
-
 int policy_check(CHECK_ARGS)
 {
 	static int (*const checks[])(CHECK_ARGS) = {
 		check_ranges,	   policy_check_paths, policy_check_net,
 		check_environment, check_calls,	       check_devices,
-		check_enforcement, check_unsupported,
+		check_packages,	   check_enforcement,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {

@@ -314,13 +314,13 @@ const struct key policy_keys[] = {
 	  .by = BY_CODE, .tighter = TIGHTER_LAST,
 	  .help = "toplevel: the first part of the name decides; strict: all of it" },
 	{ .name = "packages.install", .type = KEY_BOOL,
-	  .field = AT(packages.install), .preset = "false", .by = BY_NOBODY,
+	  .field = AT(packages.install), .preset = "false", .by = BY_CODE,
 	  .tighter = TIGHTER_FALSE,
-	  .help = "may install packages (this version refuses it)" },
+	  .help = "packages may be installed; packages.list says which, and says this as well" },
 	{ .name = "packages.list", .type = KEY_LIST, .field = AT(packages.list),
-	  .flag = "--with", .value_name = "PACKAGE", .by = BY_NOBODY,
+	  .flag = "--with", .value_name = "SPEC", .by = BY_CODE,
 	  .tighter = TIGHTER_FEWER,
-	  .help = "package to install before the run (this version refuses it)" },
+	  .help = "package that is installed before the run, as in PEP 508: name==1.2; kept in the cache" },
 
 	/* --- artifacts --- */
 	{ .name = "artifacts.collect", .type = KEY_CHOICE,

@@ -199,7 +199,8 @@ static bool is_covered(const struct bind_list *l, const char *path)
 
 static int add_extra(struct bind_list *l, const struct view_extra *x, struct nsbox_error *err)
 {
-	owned(bind_drop) struct bind b = { .kind = BIND_READ, .source = SOURCE_INIT };
+	owned(bind_drop) struct bind b = { .kind = x->is_own ? BIND_TREE : BIND_READ,
+					   .source = SOURCE_INIT };
 	int rc;
 
 	if (strcmp(x->src, x->dst) == 0 && is_covered(l, x->dst))
@@ -207,7 +208,9 @@ static int add_extra(struct bind_list *l, const struct view_extra *x, struct nsb
 	rc = source_open(&b.source, x->src, err);
 	if (rc < 0)
 		return rc;
-	b.dst = clean_target(x->dst, err);
+	b.dst = x->is_own ? strdup(x->dst) : clean_target(x->dst, err);
+	if (!b.dst && x->is_own)
+		return err_nomem(err);
 	if (!b.dst)
 		return err ? err->code : NSBOX_E_POLICY;
 	return add(l, &b, err);

@@ -7,6 +7,7 @@
  */
 #include "runtime/assemble.h"
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "policy/landlock.h"
 #include "policy/limits.h"
@@ -112,8 +113,6 @@ static int absolute(char out[PATH_MAX], const char *path, mode_t type, struct ns
 	return 0;
 }
 
-/* ---------------------------------------------------------------------- stages -- */
-
 struct parts { /* what lives only while the plan is made */
 	const struct host *host;
 	const struct policy *policy;
@@ -124,6 +123,14 @@ struct parts { /* what lives only while the plan is made */
 	struct plan_builder builder;
 };
 
+/* Where the run finds its packages: as a box shows them, or where they are. */
+static const char *packages_folder(const struct parts *w)
+{
+	if (!w->how->packages || !w->how->packages->folder)
+		return NULL;
+	return w->how->is_plain ? w->how->packages->folder : BOX_PACKAGES;
+}
+
 static int code_argv(struct assembly *a, struct parts *w, struct nsbox_error *err)
 {
 	const struct nsbox_run *run = w->run;
@@ -131,6 +138,7 @@ static int code_argv(struct assembly *a, struct parts *w, struct nsbox_error *er
 	const struct lang_request req = {
 		.interp = w->how->interps->list[0],
 		.check = w->how->check,
+		.packages = packages_folder(w),
 		.code = run->code,
 		.code_len = run->code && !run->code_len ? strlen(run->code) : run->code_len,
 		.file = src->file[0] ? src->file : NULL,
@@ -148,6 +156,8 @@ static int code_argv(struct assembly *a, struct parts *w, struct nsbox_error *er
 		return err_nomem(err);
 	return 0;
 }
+
+/* ---------------------------------------------------------------------- stages -- */
 
 /*
  * System V segments that nobody has attached are in no process's figures. The kernel
@@ -172,8 +182,8 @@ static void plan_identity(struct plan_builder *b)
 static int plan_mounts(struct assembly *a, struct parts *w, struct nsbox_error *err)
 {
 	const struct identity *id = &w->host->id;
-	struct view_extra extras[2];
-	struct view_file files[8];
+	struct view_extra extras[3];
+	struct view_file files[12];
 	char cwd[PATH_MAX];
 	struct view_request req = {
 		.policy = w->policy, .interps = w->how->interps->list,
@@ -185,9 +195,13 @@ static int plan_mounts(struct assembly *a, struct parts *w, struct nsbox_error *
 	};
 
 	if (w->src.file[0])
-		extras[req.extra_count++] = (struct view_extra){ w->src.file, w->src.file };
+		extras[req.extra_count++] = (struct view_extra){ w->src.file, w->src.file, false };
 	if (w->src.project[0])
-		extras[req.extra_count++] = (struct view_extra){ w->src.project, w->src.project };
+		extras[req.extra_count++] =
+			(struct view_extra){ w->src.project, w->src.project, false };
+	if (packages_folder(w))
+		extras[req.extra_count++] =
+			(struct view_extra){ w->how->packages->folder, BOX_PACKAGES, true };
 	if (w->cmd.file_count > ARRAY_SIZE(files))
 		return err_set(err, NSBOX_E_SETUP, "a language has too many files");
 	for (size_t i = 0; i < w->cmd.file_count; i++)
@@ -391,6 +405,39 @@ static int env_put(struct strlist *env, const char *assignment)
 	return strlist_add(env, assignment);
 }
 
+/*
+ * Programs of the packages, and Python below the payload (a pool's workers, `python -m`),
+ * find them by variables. The payload's own Python is told by its boot program, since it
+ * reads none.
+ */
+static int env_put_first(struct strlist *env, const char *name, const char *folder)
+{
+	size_t len = strlen(name);
+	struct buf b = BUF_INIT(256 * 1024);
+	int r;
+
+	buf_fmt(&b, "%s=%s", name, folder);
+	for (size_t i = 0; i < env->n; i++)
+		if (strncmp(env->v[i], name, len) == 0 && env->v[i][len] == '=' && env->v[i][len + 1])
+			buf_fmt(&b, ":%s", env->v[i] + len + 1);
+	r = b.failed ? -1 : env_put(env, buf_text(&b));
+	buf_free(&b);
+	return r;
+}
+
+static int show_packages(struct assembly *a, const struct parts *w)
+{
+	const char *folder = packages_folder(w);
+	char bin[PATH_MAX];
+
+	if (!folder)
+		return 0;
+	snprintf(bin, sizeof(bin), "%s/bin", folder);
+	if (w->how->packages->has_bin && env_put_first(&a->env, "PATH", bin) < 0)
+		return -1;
+	return env_put_first(&a->env, "PYTHONPATH", folder);
+}
+
 static int build_environment(struct assembly *a, const struct parts *w, struct nsbox_error *err)
 {
 	const char *const *caller = (const char *const *)environ;
@@ -400,6 +447,8 @@ static int build_environment(struct assembly *a, const struct parts *w, struct n
 		r = unsafe_environment(&a->env, caller, err);
 	if (r < 0)
 		return r;
+	if (show_packages(a, w) < 0)
+		return err_nomem(err);
 	for (size_t i = 0; i < w->cmd.env.n; i++)
 		if (env_put(&a->env, w->cmd.env.v[i]) < 0)
 			return err_nomem(err);

@@ -15,6 +15,7 @@
 #include "runtime/identity.h"
 #include "runtime/interps.h"
 #include "runtime/lang.h"
+#include "runtime/packages.h"
 #include "runtime/record.h"
 
 enum { CGROUP_ROWS_MAX = 16 };
@@ -55,6 +56,7 @@ struct assemble_how {
 	const struct lang_check *check; /* of the source; NULL: none */
 	bool is_plain;		/* tier local_unsafe: no box around the command */
 	bool look_only;		/* dry run: nothing is made on the host */
+	const struct packages *packages; /* of the run; NULL, or without a folder: none */
 	struct interps *interps; /* of the box; filled when it is not yet */
 };
 int assemble(struct assembly *out, const struct host *host, const struct policy *policy,

@@ -85,6 +85,7 @@ int nsbox_box_open(struct nsbox_box **out, enum nsbox_tier tier,
 	box->tier = tier;
 	box->init_fd = box->listed.slot.fd = -1;
 	box->host.place.fd = -1;
+	box->packages = (struct packages)PACKAGES_INIT;
 	egress_init(&box->egress);
 	veth_init(&box->veth);
 	pthread_mutex_init(&box->lock, NULL);
@@ -370,5 +371,7 @@ void nsbox_box_kill(struct nsbox_box *box)
 		watch_kill(box->watch, KILL_CALLER, 0);
 	else
 		box->kill_wanted = box->starting;
+	if (box->helper)
+		nsbox_box_kill(box->helper);
 	pthread_mutex_unlock(&box->lock);
 }

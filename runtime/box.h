@@ -8,6 +8,7 @@
 #include "runtime/egress.h"
 #include "runtime/examine.h"
 #include "runtime/listed.h"
+#include "runtime/packages.h"
 #include "runtime/veth.h"
 #include "runtime/watch.h"
 
@@ -32,6 +33,8 @@ struct nsbox_box {
 	struct assembly plan;
 	struct egress_link egress; /* serves the run's network */
 	struct veth_link veth;	/* keeps it, with net.path=veth */
+	struct packages packages; /* of the run */
+	struct nsbox_box *helper; /* installs them just now; NULL: none */
 	struct nsbox_result *failed_exec; /* the run was over before it began */
 	char *artifacts_dir;
 	bool artifacts_made;	/* by us, for this run */
@@ -40,7 +43,7 @@ struct nsbox_box {
 	struct listed listed;	/* what the list of boxes says of this run */
 	bool over;
 	bool starting, kill_wanted; /* killed while there was no watch yet */
-	pthread_mutex_t lock;	/* watch, starting, kill_wanted: nsbox_box_kill() of
+	pthread_mutex_t lock;	/* watch, starting, kill_wanted, helper: nsbox_box_kill() of
 				   another thread */
 };
 
@@ -57,5 +60,14 @@ int run_read_kernel(struct nsbox_run *out, const struct nsbox_run *in, struct ns
 int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_error *err);
 int run_collect(struct nsbox_box *box, struct nsbox_result **out, struct nsbox_error *err);
 void run_drop(struct nsbox_box *box); /* kill, reap, remove every trace */
+
+/* box_over.c: runs that are over before they begin. 1: over; 0: go on. */
+int run_judge_first(struct nsbox_box *box, const struct watch *w, const struct nsbox_run *run,
+		    struct nsbox_error *err);
+int run_take_packages(struct nsbox_box *box, const struct nsbox_run *run,
+		      struct nsbox_error *err);
+/* The result of one: 0, and nsbox_box_fd() is readable. */
+int run_without_packages(struct nsbox_box *box, const struct watch *w, struct nsbox_error *err);
+int run_exec_failed(struct nsbox_box *box, const struct watch *w, struct nsbox_error *err);
 
 #endif

@@ -21,6 +21,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,6 +130,7 @@ void run_drop(struct nsbox_box *box)
 	free(take_ptr(box->language));
 	nsbox_result_free(box->failed_exec);
 	box->failed_exec = NULL;
+	packages_free(&box->packages);
 	box->over = false;
 }
 
@@ -216,7 +218,8 @@ static int build_and_launch(struct nsbox_box *box, struct watch *w, const struct
 		const struct assemble_how how = {
 			.proc = box->proc, .interps = &box->interps, .inlet = box->inlet,
 			.no_listener = box->no_listener, .is_plain = is_plain(box),
-			.check = box->examine.is_wanted ? &box->examine.check : NULL,
+			.packages = &box->packages,
+			.check = box->examine.has_check ? &box->examine.check : NULL,
 			.pool = box->policy.net.publish.n ? EGRESS_POOL_SIZE : 0,
 		};
 		int r = assemble(&box->plan, &box->host, &box->policy, run, &how, err);
@@ -247,34 +250,7 @@ static int build_and_launch(struct nsbox_box *box, struct watch *w, const struct
 	}
 }
 
-/* The payload could not be executed: 126 and 127 are results, the rest are errors. */
-static int exec_failed(struct nsbox_box *box, const struct watch *w, struct nsbox_error *err)
-{
-	const struct itimerspec at_once = { .it_value.tv_nsec = 1 };
-	int os_errno = w->live.exec_errno;
-	const char *name = box->plan.argv.v[1], *sentence = "";
-	int status = hints_exec(os_errno, &sentence);
-	struct nsbox_result *res;
-	char text[512];
-
-	if (!status) {
-		err_stage(err, stage_name(STAGE_exec));
-		if (os_errno == E2BIG)
-			err_hint(err, "pass large data in a file (--ro) or on stdin (-i)");
-		return err_errno(err, os_errno == E2BIG ? NSBOX_E_USAGE : NSBOX_E_SETUP, os_errno,
-				 "execute %s", name);
-	}
-	res = calloc(1, sizeof(*res));
-	if (!res)
-		return err_nomem(err);
-	snprintf(text, sizeof(text), "%s: %s", sentence, name);
-	res->verdict = NSBOX_EXITED;
-	res->exit_code = status;
-	res->reason = strdup(text);
-	box->failed_exec = res;
-	timerfd_settime(w->timer, 0, &at_once, NULL); /* nsbox_box_fd() is readable */
-	return res->reason ? 0 : err_nomem(err);
-}
+/* ------------------------------------------------------------------ packages -- */
 
 static int start_watching(struct nsbox_box *box, struct watch *w, const struct nsbox_run *run,
 			  struct nsbox_error *err)
@@ -329,8 +305,9 @@ int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_e
 {
 	struct streams s = STREAMS_INIT;
 	uint64_t from = now_us();
+	int r, is_judged = 0;
+	bool is_over;
 	struct watch *w;
-	int r;
 
 	/* The clock that file systems stamp with: it lags behind the exact one. */
 	clock_gettime(CLOCK_REALTIME_COARSE, &box->started);
@@ -350,13 +327,21 @@ int run_start(struct nsbox_box *box, const struct nsbox_run *run, struct nsbox_e
 		r = keep_language(box, run->language, err);
 	if (r >= 0 && run->artifacts_dir)
 		r = prepare_artifacts(box, run->artifacts_dir, err);
-	if (r >= 0 && w->egress)
-		r = egress_publish(w->egress, &box->policy, err);
 	if (r >= 0)
+		is_judged = r = run_judge_first(box, w, run, err);
+	if (r == 0)
+		r = run_take_packages(box, run, err);
+	is_over = r == 1;
+	from = now_us();
+	if (r == 0 && w->egress)
+		r = egress_publish(w->egress, &box->policy, err);
+	if (r == 0)
 		r = build_and_launch(box, w, run, &s, err);
 	streams_close_child(&s);
-	if (r == 1)
-		r = exec_failed(box, w, err);
+	if (is_over)
+		r = is_judged == 1 ? 0 : run_without_packages(box, w, err);
+	else if (r == 1)
+		r = run_exec_failed(box, w, err);
 	else if (r == 0)
 		r = start_watching(box, w, run, err);
 	box->setup_us = now_us() - from;

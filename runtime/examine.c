@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "runtime/box.h"
 #include "runtime/report.h"
 
 #include <stdlib.h>
@@ -19,25 +20,30 @@ int examine_decide(struct examine *out, enum nsbox_tier tier, const struct polic
 		   const struct nsbox_run *run, struct nsbox_error *err)
 {
 	bool is_static = tier == NSBOX_TIER_STATIC, has_rules = p->imports.allow.is_set;
+	bool is_kernel = (run->flags & RUN_KERNEL) != 0;
 
 	*out = (struct examine){
-		.is_wanted = is_static || has_rules,
+		/* A kernel judges each cell by itself, and answers with an error. */
+		.is_wanted = is_static || (has_rules && !is_kernel),
+		.has_check = is_static || has_rules,
 		.check = { .only = is_static, .allow = has_rules ? &p->imports.allow.list : NULL,
 			   .strict = p->imports.mode == IMPORT_STRICT,
 			   .with_ast = (run->flags & NSBOX_RUN_AST) != 0 },
 	};
+	if (is_static && is_kernel)
+		return err_set(err, NSBOX_E_USAGE, "the tier static runs nothing, so it has no kernels");
 	if (is_static && !run->language) {
 		err_hint(err, "give code or file with a language");
 		return err_set(err, NSBOX_E_USAGE, "the tier static checks sources, not commands");
 	}
-	if (!out->is_wanted)
+	if (!out->has_check)
 		return 0;
 	if (has_rules && !is_language(run->language, "python")) {
 		err_hint(err, "leave imports.allow out, or give a Python source with 'nsbox code'");
 		return err_set(err, NSBOX_E_UNSUPPORTED,
 			       "imports.allow can only be enforced for a Python source");
 	}
-	if (run->flags & NSBOX_RUN_CHANNEL)
+	if (out->is_wanted && (run->flags & NSBOX_RUN_CHANNEL))
 		return err_set(err, NSBOX_E_USAGE,
 			       "a run whose source is checked has no channel of its own");
 	return 0;
@@ -74,6 +80,32 @@ void examine_request(struct nsbox_run *run)
 	run->argv = run->env = NULL;
 	run->artifacts_dir = run->cwd = NULL;
 	run->timeout_ms = 0;
+}
+
+int examine_first(struct nsbox_result **out, const struct policy *p, const struct nsbox_run *run,
+		  struct nsbox_error *err)
+{
+	const struct nsbox_policy policy = { .p = *p }; /* only to be copied from */
+	struct nsbox_run only = *run;
+	struct nsbox_result *r = NULL;
+	struct nsbox_box *box = NULL;
+	int code;
+
+	only.flags &= (uint32_t)NSBOX_RUN_AST;
+	only.in = only.out = only.err = 0;
+	only.artifacts_dir = NULL;
+	code = nsbox_box_open(&box, NSBOX_TIER_STATIC, &policy, err);
+	if (code >= 0)
+		code = nsbox_box_run(box, &only, &r, err);
+	nsbox_box_close(box);
+	if (code < 0)
+		return code;
+	if (nsbox_result_status(r) == 0) {
+		nsbox_result_free(r);
+		r = NULL;
+	}
+	*out = r;
+	return 0;
 }
 
 /* With the last line of what it said. */

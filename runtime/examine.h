@@ -13,7 +13,8 @@
 #include "runtime/watch.h"
 
 struct examine {
-	bool is_wanted;
+	bool is_wanted;		/* there is a report to wait for */
+	bool has_check;		/* the interpreter is told of rules */
 	struct lang_check check; /* borrows the policy's list */
 };
 
@@ -27,6 +28,13 @@ int examine_decide(struct examine *out, enum nsbox_tier tier, const struct polic
 int examine_policy(struct policy *out, const struct policy *p, struct nsbox_error *err);
 /* The request of one: no output but the report, no artifacts, no arguments. */
 void examine_request(struct nsbox_run *run);
+
+/*
+ * Where packages would be installed before the run: the source is judged first, in a box of
+ * the tier static. *out: why it may not run, as a result; NULL: it may.
+ */
+int examine_first(struct nsbox_result **out, const struct policy *p, const struct nsbox_run *run,
+		  struct nsbox_error *err);
 
 /* The box is dead and @r filled: add the analysis; a source that may not run was skipped. */
 int examine_fill(struct nsbox_result *r, const struct examine *e, struct watch *w,

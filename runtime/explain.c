@@ -181,7 +181,7 @@ int nsbox_box_explain(struct nsbox_box *box, const struct nsbox_run *in, const c
 	if (r >= 0)
 		r = examine_decide(&examine, box->tier, &box->policy, &run, err);
 	how.is_plain = box->tier == NSBOX_TIER_LOCAL_UNSAFE;
-	how.check = examine.is_wanted ? &examine.check : NULL;
+	how.check = examine.has_check ? &examine.check : NULL;
 	if (r >= 0 && box->tier == NSBOX_TIER_STATIC)
 		examine_request(&run);
 	if (r >= 0)

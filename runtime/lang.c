@@ -21,6 +21,7 @@
 #include "kernel_files_py.inc"
 #include "kernel_js.inc"
 #include "kernel_py.inc"
+#include "kernel_sh.inc"
 #include "kernel_shell_py.inc"
 #include "kernel_show_py.inc"
 #include "kernel_types_js.inc"
@@ -28,7 +29,8 @@
 #include "late_py.inc"
 #include "pth_py.inc"
 
-#define FILES_MAX 10
+#define CELL_NAME "<cell>"
+#define FILES_MAX 12
 
 struct language {
 	const char *name;
@@ -201,6 +203,7 @@ static void python_boot(struct draft *d, const char *path)
 	python_names(&b, r);
 	add_python_kernel(d, &b);
 	python_setting(&b, "PROJECT", r->project);
+	python_setting(&b, "PACKAGES", r->packages);
 	python_setting(&b, "LATE", late);
 	python_setting(&b, "CHECK", r->check ? check_rules(d) : NULL);
 	python_list(&b, "PATH", &i->module_path, false);
@@ -312,19 +315,30 @@ static void build_javascript(struct draft *d)
 	draft_code(d, "");
 }
 
+static void bash_kernel(struct draft *d)
+{
+	struct buf b = BUF_INIT(BOOT_MAX);
+
+	buf_str(&b, "nsbox_start; ");
+	buf_add(&b, kernel_sh, sizeof(kernel_sh));
+	draft_file(d, BOX_RUN_DIR "/" CELL_NAME, &b);
+}
+
 /* BASH_ENV is not read under POSIXLY_CORRECT: the program is not found then. */
 static void build_bash(struct draft *d)
 {
 	static const char boot[] = BOX_RUN_DIR "/boot.sh";
 	struct buf b = BUF_INIT(BOOT_MAX);
 
-	draft_arg(d, d->r->code ? CODE_NAME : d->r->file);
-	if (!d->r->code)
+	draft_arg(d, d->r->is_kernel ? CELL_NAME : d->r->code ? CODE_NAME : d->r->file);
+	if (!d->r->code && !d->r->is_kernel)
 		return;
 	add_env(d, "BASH_ENV", boot, "");
 	buf_add(&b, boot_sh, sizeof(boot_sh));
 	draft_file(d, boot, &b);
 	draft_code(d, "nsbox_start; ");
+	if (d->r->is_kernel)
+		bash_kernel(d);
 }
 
 #define LIST(...) (const char *const[]){ __VA_ARGS__, NULL }

@@ -39,6 +39,7 @@ struct lang_request {
 	const char *file;	/* absolute path of the script in the box, or NULL */
 	bool is_kernel;		/* neither: it runs cells (runtime/repl.h) */
 	const char *project;	/* absolute folder in the box, or NULL */
+	const char *packages;	/* absolute folder in the box, or NULL */
 	const char *const *args; /* NULL-terminated, may be NULL */
 	const struct lang_check *check; /* NULL: none */
 };

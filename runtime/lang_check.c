@@ -49,7 +49,7 @@ void check_python(struct draft *d)
 
 const char *check_rules(struct draft *d)
 {
-	static const char path[] = BOX_RUN_DIR "/imports.py";
+	static const char path[] = BOX_RUN_DIR "/importlib_bootstrap_imports.py";
 	struct buf b = BUF_INIT(BOOT_MAX);
 
 	python_rules(&b, d->r->check);

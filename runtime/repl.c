@@ -9,6 +9,7 @@
 #include <sys/timerfd.h>
 
 #include "base/cleanup.h"
+#include "runtime/lang.h"
 
 /* ----------------------------------------------------------------------- open -- */
 
@@ -90,6 +91,7 @@ int nsbox_kernel_open(struct nsbox_kernel **out, struct nsbox_box *box, const st
 		      struct nsbox_error *err)
 {
 	struct nsbox_kernel *k;
+	const char *language;
 	uint64_t life;
 	int r;
 
@@ -107,9 +109,13 @@ int nsbox_kernel_open(struct nsbox_kernel **out, struct nsbox_box *box, const st
 	k->last_event = &k->events;
 	r = run_read_kernel(&k->run, run, err);
 	if (r >= 0)
+		r = examine_decide(&box->examine, box->tier, &box->policy, &k->run, err);
+	if (r >= 0)
 		r = keep_run(k, err);
 	if (r >= 0)
 		r = watch_timer(k, err);
+	language = r < 0 ? NULL : lang_canonical(k->run.language);
+	k->is_shell = language && strcmp(language, "bash") == 0;
 	life = k->run.timeout_ms ? k->run.timeout_ms * 1000 : box->policy.limits.timeout;
 	k->life_us = now_us() + life;
 	if (r >= 0)
@@ -146,18 +152,9 @@ int nsbox_kernel_fd(const struct nsbox_kernel *k)
 	return k ? k->epoll : -1;
 }
 
-static void put_head(char head[4], size_t len)
-{
-	head[0] = (char)(len >> 24);
-	head[1] = (char)(len >> 16);
-	head[2] = (char)(len >> 8);
-	head[3] = (char)len;
-}
-
 static int send_answer(struct nsbox_kernel *k, uint64_t call, const char *json, size_t len,
 		       struct nsbox_error *err)
 {
-	char head[4];
 	size_t i = 0;
 
 	while (i < k->call_count && k->calls[i] != call)
@@ -166,13 +163,7 @@ static int send_answer(struct nsbox_kernel *k, uint64_t call, const char *json, 
 		return err_set(err, NSBOX_E_BUSY, "nobody waits for the answer to call %llu",
 			       (unsigned long long)call);
 	k->calls[i] = k->calls[--k->call_count];
-	put_head(head, len);
-	buf_add(&k->out, head, sizeof(head));
-	buf_add(&k->out, json, len);
-	if (k->out.failed)
-		return err_nomem(err);
-	repl_wire_flush(k);
-	return 0;
+	return repl_wire_answer(k, json, len, err);
 }
 
 static bool is_known(const struct nsbox_kernel *k, uint64_t id)
@@ -184,21 +175,39 @@ static bool is_known(const struct nsbox_kernel *k, uint64_t id)
 	return q || (k->current && k->current->id == id);
 }
 
+/* The request as the driver reads it. */
+static int write_request(struct nsbox_kernel *k, struct buf *text, uint64_t id,
+			 const char *json, size_t len, struct nsbox_error *err)
+{
+	char head[4];
+
+	if (k->is_shell)
+		return repl_shell_request(text, id, json, len, err);
+	repl_wire_head(head, len);
+	buf_add(text, head, sizeof(head));
+	buf_add(text, json, len);
+	return text->failed ? err_nomem(err) : 0;
+}
+
 static int queue(struct nsbox_kernel *k, struct repl_request head, const char *json, size_t len,
 		 struct nsbox_error *err)
 {
+	owned(buf_free) struct buf text = BUF_INIT(2 * REPL_FRAME_MAX);
 	struct repl_request *q;
+	int r;
 
 	if (is_known(k, head.id))
 		return err_set(err, NSBOX_E_USAGE, "the request %llu is not done yet: choose another id",
 			       (unsigned long long)head.id);
-	q = malloc(sizeof(*q) + 4 + len);
+	r = write_request(k, &text, head.id, json, len, err);
+	if (r < 0)
+		return r;
+	q = malloc(sizeof(*q) + text.len);
 	if (!q)
 		return err_nomem(err);
 	*q = head;
-	q->len = 4 + len;
-	put_head(q->text, len);
-	memcpy(q->text + 4, json, len);
+	q->len = text.len;
+	memcpy(q->text, text.data, text.len);
 	*k->last_request = q;
 	k->last_request = &q->next;
 	k->queued += q->len;

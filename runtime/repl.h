@@ -5,6 +5,7 @@
  *   repl_turn.c	 what is ready: deadlines, death, starting anew
  *   repl_wire.c	 frames: 4 bytes of length in network byte order, then JSON
  *   repl_text.c	 what the programs of the box print
+ *   repl_shell.c	 requests for a shell
  *   repl_ops.c	 what a request may be; events from what a driver says
  *
  * All of it runs in the caller's process, on the caller's thread. The driver in the box
@@ -29,7 +30,7 @@ struct repl_request {
 	struct repl_request *next;
 	uint64_t id, timeout_ms; /* timeout_ms 0: none */
 	size_t len;
-	char text[];		/* the frame with its head */
+	char text[];		/* as the driver gets it */
 };
 
 struct repl_event {
@@ -52,6 +53,7 @@ struct nsbox_kernel {
 	struct nsbox_box *box;
 	struct nsbox_run run;	/* what it points to is held in the next three */
 	struct strlist words, argv, env;
+	bool is_shell;
 
 	int epoll, timer;
 	uint64_t life_us;	/* the end of the kernel, as now_us() counts */
@@ -104,6 +106,9 @@ void repl_arm(struct nsbox_kernel *k);
 
 void repl_wire_reset(struct nsbox_kernel *k);
 int repl_wire_watch(struct nsbox_kernel *k, struct nsbox_error *err);
+void repl_wire_head(char head[4], size_t len);
+/* Send a frame: the answer to a call. */
+int repl_wire_answer(struct nsbox_kernel *k, const char *json, size_t len, struct nsbox_error *err);
 /* Send what goes without waiting. */
 void repl_wire_flush(struct nsbox_kernel *k);
 /* 1: a whole frame is in k->body; 0: not yet; -1: the end of the channel. */
@@ -120,6 +125,9 @@ void repl_text_drain(struct nsbox_kernel *k, bool all);
 
 /* --- repl_ops.c -------------------------------------------------------------------- */
 
+bool repl_is_text(struct jscan v, const char *text);
+struct jscan repl_member(struct jscan object, const char *name);
+
 /* A request or an answer, checked; *call is set for an answer. */
 int repl_request_check(const char *json, size_t len, uint64_t *id, uint64_t *call,
 		       uint64_t *timeout_ms, struct nsbox_error *err);
@@ -135,5 +143,11 @@ int repl_frame_take(struct nsbox_kernel *k, struct nsbox_error *err);
 void repl_done_by_death(struct nsbox_kernel *k, const struct repl_request *q, bool restarted,
 			const char *reason);
 void repl_dead(struct nsbox_kernel *k, bool restarted, const char *reason);
+
+/* --- repl_shell.c ------------------------------------------------------------------ */
+
+/* A request that was checked, as a shell reads it. */
+int repl_shell_request(struct buf *out, uint64_t id, const char *json, size_t len,
+		       struct nsbox_error *err);
 
 #endif

@@ -6,6 +6,7 @@
  */
 #include "runtime/repl.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,19 +52,19 @@ static const struct {
 	{ "max_bytes", JSCAN_NUMBER, OP_GET, 0 },
 };
 
-static bool is_text(struct jscan v, const char *text)
+bool repl_is_text(struct jscan v, const char *text)
 {
 	size_t len = strlen(text);
 
 	return v.len == len + 2 && memcmp(v.p + 1, text, len) == 0;
 }
 
-static struct jscan member(struct jscan object, const char *name)
+struct jscan repl_member(struct jscan object, const char *name)
 {
 	struct jscan key, value;
 
 	for (size_t at = 0; jscan_next(object, &at, &key, &value);)
-		if (is_text(key, name))
+		if (repl_is_text(key, name))
 			return value;
 	return (struct jscan){ NULL, 0 };
 }
@@ -72,7 +73,7 @@ static struct jscan member(struct jscan object, const char *name)
 static int find_key(struct jscan key, unsigned op)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
-		if ((keys[i].takes & op) && is_text(key, keys[i].name))
+		if ((keys[i].takes & op) && repl_is_text(key, keys[i].name))
 			return (int)i;
 	return -1;
 }
@@ -114,10 +115,10 @@ static int check_members(struct jscan v, unsigned op, struct nsbox_error *err)
 
 static int find_op(struct jscan v, unsigned *op, struct nsbox_error *err)
 {
-	struct jscan name = member(v, "op");
+	struct jscan name = repl_member(v, "op");
 
 	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
-		if (name.p && is_text(name, ops[i].name)) {
+		if (name.p && repl_is_text(name, ops[i].name)) {
 			*op = ops[i].op;
 			return 0;
 		}
@@ -131,14 +132,14 @@ static int check_answer(struct jscan v, uint64_t *call, struct nsbox_error *err)
 	struct jscan key, value;
 	unsigned others = 0;
 
-	if (!jscan_uint(member(v, "call"), REPL_ID_MAX, call) || !*call)
+	if (!jscan_uint(repl_member(v, "call"), REPL_ID_MAX, call) || !*call)
 		return err_set(err, NSBOX_E_USAGE, "\"call\" is the number of a call");
 	for (size_t at = 0; jscan_next(v, &at, &key, &value);) {
-		if (is_text(key, "call"))
+		if (repl_is_text(key, "call"))
 			continue;
 		others++;
-		if (!is_text(key, "value") &&
-		    !(is_text(key, "error") && jscan_kind(value) == JSCAN_OBJECT))
+		if (!repl_is_text(key, "value") &&
+		    !(repl_is_text(key, "error") && jscan_kind(value) == JSCAN_OBJECT))
 			others = 2;
 	}
 	if (others != 1)
@@ -163,16 +164,16 @@ int repl_request_check(const char *json, size_t len, uint64_t *id, uint64_t *cal
 	if (jscan_kind(v) != JSCAN_OBJECT)
 		return err_set(err, NSBOX_E_USAGE, "a request is an object, not %s",
 			       jscan_kind_name(jscan_kind(v)));
-	if (member(v, "call").p)
+	if (repl_member(v, "call").p)
 		return check_answer(v, call, err);
 	r = find_op(v, &op, err);
 	if (r >= 0)
 		r = check_members(v, op, err);
 	if (r < 0)
 		return r;
-	if (!jscan_uint(member(v, "id"), REPL_ID_MAX, id) || !*id)
+	if (!jscan_uint(repl_member(v, "id"), REPL_ID_MAX, id) || !*id)
 		return err_set(err, NSBOX_E_USAGE, "\"id\" is a whole number from 1 to 2^53");
-	timeout = member(v, "timeout_ms");
+	timeout = repl_member(v, "timeout_ms");
 	if (jscan_kind(timeout) == JSCAN_NUMBER && !jscan_uint(timeout, UINT64_MAX / 2000, timeout_ms))
 		return err_set(err, NSBOX_E_USAGE, "\"timeout_ms\" is a whole number of milliseconds");
 	return 0;
@@ -230,11 +231,11 @@ static int take_apart(struct said *s, const struct buf *body, struct nsbox_error
 			if (seen[i].len == key.len && memcmp(seen[i].p, key.p, key.len) == 0)
 				return broken(err, "a key comes twice");
 		seen[s->members++] = key;
-		if (is_text(key, "event"))
+		if (repl_is_text(key, "event"))
 			s->event = value;
-		else if (is_text(key, "id"))
+		else if (repl_is_text(key, "id"))
 			s->id = value;
-		else if (is_text(key, "call"))
+		else if (repl_is_text(key, "call"))
 			s->call = value;
 	}
 	if (jscan_kind(s->event) != JSCAN_STRING)
@@ -268,14 +269,14 @@ static void done(struct nsbox_kernel *k, const struct said *s)
 	static const char *const ours[] = { "id", "event", "status", "restarted", "stdout_bytes",
 					    "stdout_truncated", "stderr_bytes", "stderr_truncated" };
 	static const char *const known[] = { "ok", "error", "final", "interrupted", "exited" };
-	struct jscan key, value, status = member(s->all, "status");
+	struct jscan key, value, status = repl_member(s->all, "status");
 	struct repl_event *e;
 	const char *word = "error";
 
 	repl_text_end(k);
 	e = repl_event_add(k);
 	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
-		if (status.p && is_text(status, known[i]))
+		if (status.p && repl_is_text(status, known[i]))
 			word = known[i];
 	if (k->cause == CAUSE_TIMEOUT)
 		word = "timed_out";
@@ -287,7 +288,7 @@ static void done(struct nsbox_kernel *k, const struct said *s)
 			bool is_ours = false;
 
 			for (size_t i = 0; i < ARRAY_SIZE(ours); i++)
-				is_ours = is_ours || is_text(key, ours[i]);
+				is_ours = is_ours || repl_is_text(key, ours[i]);
 			if (is_ours)
 				continue;
 			buf_char(&e->text, ',');
@@ -308,6 +309,23 @@ static void call(struct nsbox_kernel *k, const struct said *s)
 		return;
 	k->calls[k->call_count++] = number;
 	copy_event(k, s);
+}
+
+/* Its cell may wait until we have it, so that what is printed next comes behind it. */
+static void display(struct nsbox_kernel *k, const struct said *s)
+{
+	uint64_t number = 0;
+	char text[64];
+
+	copy_event(k, s);
+	if (!jscan_uint(repl_member(s->all, "ack"), REPL_ID_MAX, &number) || k->is_dying ||
+	    k->out.len - k->out_at > REPL_ROOM) /* it does not read its answers */
+		return;
+	snprintf(text, sizeof(text), "{\"call\":%llu,\"value\":null}", (unsigned long long)number);
+	if (repl_wire_answer(k, text, strlen(text), NULL) < 0) {
+		k->was_killed = true; /* no memory: it would wait for ever */
+		nsbox_box_kill(k->box);
+	}
 }
 
 static void ready(struct nsbox_kernel *k, const struct said *s)
@@ -332,17 +350,17 @@ int repl_frame_take(struct nsbox_kernel *k, struct nsbox_error *err)
 	r = take_apart(&s, &k->body, err);
 	if (r < 0)
 		return r;
-	if (is_text(s.event, "ready"))
+	if (repl_is_text(s.event, "ready"))
 		ready(k, &s);
 	/* Whatever else belongs to the request in hand, or to nobody. */
 	if (!k->current || !jscan_uint(s.id, REPL_ID_MAX, &id) || id != k->current->id)
 		return 0;
 	repl_text_drain(k, false); /* it was printed before */
-	if (is_text(s.event, "done"))
+	if (repl_is_text(s.event, "done"))
 		done(k, &s);
-	else if (is_text(s.event, "display"))
-		copy_event(k, &s);
-	else if (is_text(s.event, "call"))
+	else if (repl_is_text(s.event, "display"))
+		display(k, &s);
+	else if (repl_is_text(s.event, "call"))
 		call(k, &s);
 	return 0;
 }

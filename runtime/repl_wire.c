@@ -67,6 +67,27 @@ void repl_wire_flush(struct nsbox_kernel *k)
 		close_channel(k); /* no memory in the kernel: nothing can be said any more */
 }
 
+void repl_wire_head(char head[4], size_t len)
+{
+	head[0] = (char)(len >> 24);
+	head[1] = (char)(len >> 16);
+	head[2] = (char)(len >> 8);
+	head[3] = (char)len;
+}
+
+int repl_wire_answer(struct nsbox_kernel *k, const char *json, size_t len, struct nsbox_error *err)
+{
+	char head[4];
+
+	repl_wire_head(head, len);
+	buf_add(&k->out, head, sizeof(head));
+	buf_add(&k->out, json, len);
+	if (k->out.failed)
+		return err_nomem(err);
+	repl_wire_flush(k);
+	return 0;
+}
+
 /* At most @most bytes to @to. -1: the end; 0: nothing now. */
 static ssize_t receive(struct nsbox_kernel *k, void *to, size_t most)
 {

@@ -4,14 +4,14 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/json.h"
-#include "base/json_scan.h"
+#include "base/jscan.h"
 #include "base/num.h"
 #include "base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { SENTENCE_MAX = 4096, ANALYSIS_DEPTH = 512, WORD_MAX = 32 };
+enum { SENTENCE_MAX = 4096, WORD_MAX = 32 };
 
 static const struct {
 	const char *word;
@@ -46,6 +46,14 @@ static bool is_printable(const struct line *l)
 		if ((unsigned char)l->at[i] < 0x20 || l->at[i] == 0x7f)
 			return false;
 	return utf8_valid(l->at, l->len);
+}
+
+static bool is_object(const struct line *l)
+{
+	struct jscan v;
+
+	return jscan_check_deep(&v, l->at, l->len, JSCAN_LEVELS, NULL) == 0 &&
+	       jscan_kind(v) == JSCAN_OBJECT;
 }
 
 static const char *find_word(const struct line *l, bool *may_run)
@@ -88,8 +96,7 @@ int report_read(struct report *out, const char *text, size_t len, struct nsbox_e
 	    take_line(&analysis, &at, end) && at == end)
 		known = find_word(&word, &out->may_run);
 	if (!known || sentence.len > SENTENCE_MAX || !is_printable(&sentence) ||
-	    !analysis.len || analysis.at[0] != '{' ||
-	    !json_is_valid(analysis.at, analysis.len, ANALYSIS_DEPTH)) {
+	    !is_object(&analysis)) {
 		*out = (struct report){ 0 };
 		err_hint(err, "the source broke the interpreter that checked it: do not run it");
 		return err_set(err, NSBOX_E_SETUP, "the check of the source reported nonsense");

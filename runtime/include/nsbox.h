@@ -290,11 +290,19 @@ struct nsbox_run {
 	uint32_t tty_rows, tty_cols; /* 0: 24 x 80; at most 65535 */
 	const char *name;	 /* in the list of boxes: 1 to 63 bytes of printable UTF-8;
 				    NULL: the language, or the last part of argv[0] */
+	/* While start installs packages.list, which may take minutes: what goes on, one line;
+	 * NULL: it is over. Called by the thread that starts the run; NULL: by nobody. */
+	void (*progress)(void *arg, const char *text);
+	void *progress_arg;
 };
 #define NSBOX_RUN_INIT { sizeof(struct nsbox_run), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-			 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+			 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
-/* Run to the end. */
+/*
+ * Run to the end. With packages.list in the policy and no layer of them in the cache, the
+ * start makes one first, in a box of its own. When that fails nothing is run: NSBOX_SKIPPED,
+ * status 122, "packages_failed: Package installation failed: SPEC: ...".
+ */
 NSBOX_API NSBOX_MUST_CHECK int
 nsbox_box_run(struct nsbox_box *box, const struct nsbox_run *run,
 	      struct nsbox_result **out, struct nsbox_error *err);
@@ -576,6 +584,22 @@ NSBOX_API void nsbox_boxes_close(struct nsbox_boxes *boxes);
  */
 NSBOX_API NSBOX_MUST_CHECK int
 nsbox_doctor(const char *form, char **out, struct nsbox_error *err);
+
+/* -------------------------------------------------------------- cache -- */
+
+/*
+ * The packages that runs with packages.list have installed: layers in the caller's cache
+ * folder, each with its size, what it was asked for and what was resolved. @form "text" or
+ * "json"; *out is malloc'ed.
+ *
+ * prune removes the layers that no run has used for @unused_ms milliseconds (0: all), and
+ * what interrupted installs left; it returns 1 when something stayed because a run uses it,
+ * else 0.
+ */
+NSBOX_API NSBOX_MUST_CHECK int
+nsbox_cache_list(const char *form, char **out, struct nsbox_error *err);
+NSBOX_API NSBOX_MUST_CHECK int
+nsbox_cache_prune(uint64_t unused_ms, const char *form, char **out, struct nsbox_error *err);
 
 /* -------------------------------------------------------------- sweep -- */
 

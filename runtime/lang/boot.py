@@ -3,6 +3,7 @@
 #   NAME    what tracebacks call the program: "<code>" or the script's path
 #   SOURCE  the file that holds it        ARGV0    sys.argv[0]
 #   PATH    sys.path, or [] to keep it    PROJECT  the folder that comes last
+#   PACKAGES  the folder of what was installed for this run, or None
 #   LATE    the file late.py              CHECK    the file that judges imports, or None
 #   KERNEL  the files of a kernel (kernel.py comes last), or []
 #   PTH     the file pth.py, if the start of this interpreter runs foreign code, or
@@ -65,6 +66,10 @@ def set_path():
                 sys.path[:] = PATH
     else:
         sys.path += [p for p in PATH if p not in sys.path]
+    if PACKAGES:
+        # Before the interpreter's own packages, behind its library.
+        known = (n for n, p in enumerate(sys.path) if p.endswith('-packages'))
+        sys.path.insert(next(known, len(sys.path)), PACKAGES)
     if PROJECT:
         sys.path.append(PROJECT)
 
@@ -138,6 +143,8 @@ try:
     sys.argv[0] = ARGV0
     set_path()
     if KERNEL:
+        if CHECK:
+            load(CHECK)
         for part in KERNEL:
             load(part)
         run_kernel()

@@ -44,6 +44,8 @@ def run_command(request):
 
     cell = Cell(run)
     done = cell.result()
+    if done.get('error'):
+        done['error']['traceback'] = []     # no line of the user's
     if held:
         if cell.error is not None:
             end_command(held[0])

@@ -144,14 +144,18 @@ def chart_of(figure):
 
 def show(value):
     text = safe_repr(value)
+    mime = rich_forms(value, text) or {'text/plain': text}
     flush_streams()
-    send({'id': now.id, 'event': 'display',
-          'mime': rich_forms(value, text) or {'text/plain': text}})
+    ack = next_call()
+    send({'id': now.id, 'event': 'display', 'mime': mime, 'ack': ack})
+    inbox.wait(ack)     # what is printed next comes after it
 
 
 def display(*values):
     """Show values in their richest form, before the cell ends."""
     refuse_child('display()')
+    if now.id is None:
+        raise RuntimeError('display() can be called only while a cell runs')
     for value in values:
         show(value)
 

@@ -69,12 +69,14 @@ class Encoder {
 	items(values, room) {
 		if (room < 1)
 			throw new Untransferable('the value is nested too deeply');
+		this.count(2);
 		return Array.from(values, (v) => this.value(v, room - 1));
 	}
 
 	pairs(entries, room) {
 		if (room < 2)
 			throw new Untransferable('the value is nested too deeply');
+		this.count(2);
 		return Array.from(entries, ([k, v]) =>
 			[this.value(k, room - 2), this.value(v, room - 2)]);
 	}

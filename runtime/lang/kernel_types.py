@@ -7,7 +7,8 @@
 import binascii
 
 ROOM = 58           # levels of JSON for one value; a frame has 64
-NODES_MAX = 2000000
+NODES_MAX = 4000000
+CONTAINER = 4       # of them, for the memory it takes
 BYTES_MAX = 40 << 20
 EXACT = 1 << 53
 REPR_MAX = 1 << 20  # characters
@@ -63,8 +64,8 @@ class Encoder:
     def __init__(self, strict):
         self.strict, self.nodes, self.bytes = strict, 0, 0
 
-    def count(self, size):
-        self.nodes += 1
+    def count(self, size, nodes=1):
+        self.nodes += nodes
         self.bytes += size
         if self.nodes > NODES_MAX or self.bytes > BYTES_MAX:
             raise Untransferable('the value is too large')
@@ -97,11 +98,24 @@ class Encoder:
     def items(self, values, room):
         if room < 1:
             raise Untransferable('the value is nested too deeply')
-        return [self.value(v, room - 1) for v in values]
+        self.count(2, CONTAINER)
+        out, plain = [], 0
+        for v in values:
+            kind = type(v)
+            # Most of a long list is one of these: no call for each.
+            if (kind is int and -EXACT <= v <= EXACT) or kind is bool or v is None or \
+                    (kind is float and -INFINITY < v < INFINITY):
+                plain += 1
+                out.append(v)
+            else:
+                out.append(self.value(v, room - 1))
+        self.count(8 * plain, plain)
+        return out
 
     def pairs(self, value, room):
         if room < 2:
             raise Untransferable('the value is nested too deeply')
+        self.count(2, CONTAINER)
         return [[self.value(k, room - 2), self.value(v, room - 2)]
                 for k, v in value.items()]
 
@@ -111,7 +125,7 @@ class Encoder:
     def mapping(self, value, room):
         if room < 1:
             raise Untransferable('the value is nested too deeply')
-        self.count(2)
+        self.count(2, CONTAINER)
         for key in value:
             if type(key) is not str or key == '$t' or not is_unicode(key):
                 return tagged('dict', self.pairs(value, room - 1))

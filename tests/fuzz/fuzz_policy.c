@@ -43,7 +43,7 @@ static void check_project(const struct policy *p)
 	require(p->syscalls.allow.n == 0 && p->devices.allow.n == 0);
 	require(p->syscalls.level <= LEVEL_DEFAULT);
 	require(strlist_has(&p->fs.protect, ".git/hooks"));
-	require(!p->packages.install && !p->enforce.degraded);
+	require(!p->packages.install && p->packages.list.n == 0 && !p->enforce.degraded);
 }
 
 static void same_text(const struct policy *a, const struct policy *b)

@@ -100,7 +100,11 @@ class Servers:
         if path.startswith("/zeros/"):
             await self.zeros(writer, int(path.split("/")[2]))
             return
-        body, status, kind = b"", "200 OK", "text/html"
+        body, status, kind, more = b"", "200 OK", "text/html", ""
+        if path.startswith("/guarded/"):    # the same files, behind a login
+            path = path.removeprefix("/guarded")
+            if fields.get("authorization") != "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode():
+                path, status, more = "/files/none", "401 Unauthorized", 'WWW-Authenticate: Basic realm="x"\r\n'
         name = os.path.normpath(os.path.join(self.folder, "www", path.lstrip("/")))
         if path.startswith("/files/"):
             if os.path.isdir(name):
@@ -109,12 +113,12 @@ class Servers:
                 with open(name, "rb") as f:
                     body = f.read()
             except OSError:
-                status = "404 Not Found"
+                status = status if more else "404 Not Found"
         else:
             kind = "application/json"
             body = json.dumps({"served": event["kind"], "host": fields.get("host"), "sni": event["sni"],
                                "to": event["to"], "path": path, "body": took}).encode() + b"\n"
-        writer.write(f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
+        writer.write(f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n{more}\r\n"
                      .encode() + (b"" if method == "HEAD" else body))
         await writer.drain()
 

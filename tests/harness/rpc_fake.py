@@ -4,7 +4,9 @@
 Answers hello, then: silent: nothing; die: SIGKILL to itself; exit: status 3 with a line on standard
 error; garbage: text that is no frame; long: a length that cannot be; list: JSON that is no object;
 fatal: the error with id null and status 125; half: half a frame; echo: the request as its result.
-`mute`: not even the hello. `stubborn`: silent, and ignores the end of its input.
+kernel: open, and execute whose code is
+a JSON list of events to send, where "reply" waits for an answer to a call and an object without
+"event" is the result, to which the replies are added. `mute`: not even the hello. `stubborn`: silent, and ignores the end of its input.
 """
 
 import json
@@ -31,7 +33,32 @@ def receive():
     return json.loads(sys.stdin.buffer.read(struct.unpack(">I", header)[0]))
 
 
+def play(request):
+    """Send the events that the code lists; the result has the replies that came meanwhile."""
+    replies = []
+    for step in json.loads(request["code"]):
+        if step == "reply":
+            while (got := receive())["op"] != "reply":
+                pass
+            replies.append(got)
+        elif "event" in step:
+            send({"id": request["id"], **step})
+        else:
+            send({"id": request["id"], "ok": True, "result": {**step, "replies": replies}})
+
+
+def kernel(request):
+    if request["op"] == "open":
+        send({"id": request["id"], "ok": True, "result": {"box": "b1"}})
+    elif request["op"] == "execute":
+        play(request)
+    else:
+        send({"id": request["id"], "ok": True, "result": {"status": "ok", "request": request}})
+
+
 def misbehave(request):
+    if HOW == "kernel":
+        return kernel(request)
     if HOW == "die":
         os.kill(os.getpid(), signal.SIGKILL)
     elif HOW == "exit":
@@ -51,6 +78,7 @@ def misbehave(request):
         sys.exit(0)
     elif HOW == "echo":
         send({"id": request["id"], "ok": True, "result": request})
+    return None
 
 
 if HOW == "mute":

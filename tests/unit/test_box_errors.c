@@ -254,10 +254,10 @@ static void a_box_that_needs_more_than_the_host_has_does_not_open(void **state)
 
 	(void)state;
 	must(nsbox_policy_new(&p, NULL, &err), &err);
-	must(nsbox_policy_set(p, "packages.install", "true", &err), &err);
+	must(nsbox_policy_set(p, "imports.allow", "os", &err), &err);
 	r = nsbox_box_open(&box, NSBOX_TIER_LOCAL, p, &err);
 	assert_int_equal(r, NSBOX_E_UNSUPPORTED);
-	assert_non_null(strstr(err.message, "packages.install"));
+	assert_non_null(strstr(err.message, "imports.allow"));
 	assert_true(err.hint[0] != '\0');
 	assert_null(box);
 	nsbox_policy_free(p);

@@ -50,8 +50,8 @@ const struct args_row args_rows[] = {
 	  "no module may be imported (the empty --allow-import list)" },
 	{ "--artifacts", 0, "DIR", FOR_BOX, GROUP_OUTPUT, ARG_TEXT, FIELD(artifacts), NULL,
 	  "copy the files that the run made into this folder of the host" },
-	{ "--json", 0, NULL,
-	  FOR_BOX | FOR_STATIC | FOR_SHOW | FOR_DOCTOR | FOR_VERSION | FOR_TOP | FOR_SWEEP, GROUP_OUTPUT, ARG_TRUE, FIELD(json), NULL,
+	{ "--json", 0, NULL, FOR_BOX | FOR_STATIC | FOR_SHOW | FOR_DOCTOR | FOR_VERSION | FOR_TOP |
+	  FOR_SWEEP | FOR_CACHE_LIST | FOR_CACHE_PRUNE, GROUP_OUTPUT, ARG_TRUE, FIELD(json), NULL,
 	  "exactly one JSON object on standard output (top: one a refresh, each a line)" },
 	{ "--once", 0, NULL, FOR_TOP, GROUP_OUTPUT, ARG_TRUE, FIELD(once), NULL,
 	  "print once and end" },
@@ -61,6 +61,10 @@ const struct args_row args_rows[] = {
 	  "how many of the boxes that have ended are shown (default 10)" },
 	{ "--sort", 0, "BY", FOR_TOP, GROUP_OUTPUT, ARG_TEXT, FIELD(sort), sorts,
 	  "cpu: the busiest first (the default); age: the youngest" },
+	{ "--older-than", 0, "TIME", FOR_CACHE_PRUNE, GROUP_RUN, ARG_TEXT, FIELD(older_than), NULL,
+	  "what no run has used for so long: 30d, 12h, 90m, 10s" },
+	{ "--all", 0, NULL, FOR_CACHE_PRUNE, GROUP_RUN, ARG_TRUE, FIELD(all), NULL,
+	  "everything that no run uses just now" },
 	{ "--status-fd", 0, "N", FOR_RUN | FOR_CODE | FOR_STATIC, GROUP_OUTPUT, ARG_FD, FIELD(status_fd), NULL,
 	  "write the JSON record to this descriptor, whatever happens to the output" },
 	{ "--raw-escapes", 0, NULL, FOR_RUN | FOR_CODE, GROUP_OUTPUT, ARG_TRUE, FIELD(raw_escapes), NULL,
@@ -181,6 +185,7 @@ const char *args_verb_name(unsigned verb)
 		{ FOR_VERSION, "version" },	{ FOR_TOP, "top" },
 		{ FOR_SWEEP, "sweep" },		{ FOR_STATIC, "check" },
 		{ FOR_RPC, "rpc" },
+		{ FOR_CACHE_LIST, "cache list" }, { FOR_CACHE_PRUNE, "cache prune" },
 	};
 
 	for (size_t i = 0; i < CLI_COUNT(names); i++) {
@@ -442,6 +447,7 @@ static int check_conflicts(const struct args *a, struct nsbox_error *err)
 		{ a->json && a->tty, "--json", "-t" },
 		{ a->no_imports && imports, "--no-imports", "--allow-import" },
 		{ a->quiet && a->verbose, "-q", "-v" },
+		{ a->all && a->older_than, "--all", "--older-than" },
 		{ a->dry_run && a->explain, "--dry-run", "--explain" },
 		{ a->status_fd >= 0 && (a->dry_run || a->explain), "--status-fd",
 		  "--dry-run or --explain" },

@@ -30,9 +30,11 @@ enum {
 	FOR_SWEEP = 1 << 10,
 	FOR_RPC = 1 << 11,
 	FOR_STATIC = 1 << 12,	/* check: nothing of the source runs */
+	FOR_CACHE_LIST = 1 << 13, /* cache list */
+	FOR_CACHE_PRUNE = 1 << 14, /* cache prune */
 	FOR_BOX = FOR_RUN | FOR_CODE | FOR_EXPLAIN,	/* makes a run request */
 	FOR_POLICY = FOR_BOX | FOR_SHOW | FOR_CHECK | FOR_STATIC, /* takes the key table */
-	FOR_EVERY = (1 << 13) - 1
+	FOR_EVERY = (1 << 15) - 1
 };
 
 enum args_group {
@@ -76,11 +78,11 @@ struct args {
 	size_t setting_count;
 	const char *workdir, *interpreter, *project, *artifacts;
 	const char *code, *language, *tier, *completion, *name, *to;
-	const char *interval, *last, *sort;
+	const char *interval, *last, *sort, *older_than;
 	int status_fd;		/* -1: none */
 	bool keep_stdin, tty, json, dry_run, explain, ast, no_imports;
 	bool quiet, verbose, help, version, result;
-	bool raw_escapes, once, schema;
+	bool raw_escapes, once, schema, all;
 };
 #define ARGS_INIT { .status_fd = -1 }
 

@@ -19,7 +19,7 @@ static const char head[] =
 	"\tprev=${COMP_WORDS[COMP_CWORD-1]}\n"
 	"\tverb=${COMP_WORDS[1]}\n"
 	"\tCOMPREPLY=()\n"
-	"\t[[ $verb == policy ]] && verb=\"policy ${COMP_WORDS[2]}\"\n";
+	"\t[[ $verb == policy || $verb == cache ]] && verb=\"$verb ${COMP_WORDS[2]}\"\n";
 
 static const char tail[] =
 	"\tif [[ $cur == -* ]]; then\n"
@@ -30,6 +30,22 @@ static const char tail[] =
 	"}\n"
 	"complete -o filenames -F _nsbox nsbox\n";
 
+/* The second words of verbs that have two. */
+static void put_second(FILE *out, const char *first)
+{
+	size_t len = strlen(first);
+
+	fprintf(out,
+		"\tif ((COMP_CWORD == 2)) && [[ ${COMP_WORDS[1]} == %s ]]; then\n"
+		"\t\tmapfile -t COMPREPLY < <(compgen -W '", first);
+	for (size_t i = 0; i < verb_count; i++) {
+		if (verbs[i].act && strncmp(verbs[i].name, first, len) == 0 &&
+		    verbs[i].name[len] == ' ')
+			fprintf(out, "%s ", verbs[i].name + len + 1);
+	}
+	fputs("' -- \"$cur\")\n\t\treturn\n\tfi\n", out);
+}
+
 static void put_verbs(FILE *out)
 {
 	fputs("\tif ((COMP_CWORD == 1)); then\n\t\tmapfile -t COMPREPLY < <(compgen -W '", out);
@@ -37,14 +53,9 @@ static void put_verbs(FILE *out)
 		if (verbs[i].act && !strchr(verbs[i].name, ' '))
 			fprintf(out, "%s ", verbs[i].name);
 	}
-	fputs("policy' -- \"$cur\")\n\t\treturn\n\tfi\n"
-	      "\tif ((COMP_CWORD == 2)) && [[ ${COMP_WORDS[1]} == policy ]]; then\n"
-	      "\t\tmapfile -t COMPREPLY < <(compgen -W '", out);
-	for (size_t i = 0; i < verb_count; i++) {
-		if (verbs[i].act && strncmp(verbs[i].name, "policy ", 7) == 0)
-			fprintf(out, "%s ", verbs[i].name + 7);
-	}
-	fputs("' -- \"$cur\")\n\t\treturn\n\tfi\n", out);
+	fputs("policy cache' -- \"$cur\")\n\t\treturn\n\tfi\n", out);
+	put_second(out, "policy");
+	put_second(out, "cache");
 }
 
 /* Values that a table lists, by the flag before the cursor. */

@@ -225,7 +225,7 @@ static int help_topic(const struct args *a, struct nsbox_error *err)
 			return help_verb(verbs[i].flags);
 		nearest_offer(&n, verbs[i].name);
 	}
-	if (strcmp(name, "policy") == 0)
+	if (strcmp(name, "policy") == 0 || strcmp(name, "cache") == 0)
 		return help_overview();
 	if (n.best)
 		cli_hint(err, "did you mean 'nsbox help %s'?", n.best);

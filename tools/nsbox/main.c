@@ -46,6 +46,12 @@ const struct verb verbs[] = {
 	{ "rpc", "[--schema]",
 	  "Serve many runs in one process: frames of JSON on standard input and output.", FOR_RPC,
 	  verb_rpc },
+	{ "cache list", "[--json]",
+	  "Print the installed packages that runs with --with share, and their sizes.",
+	  FOR_CACHE_LIST, verb_cache_list },
+	{ "cache prune", "[--json] (--older-than TIME | --all)",
+	  "Remove installed packages that no run has used for a while.", FOR_CACHE_PRUNE,
+	  verb_cache_prune },
 	{ "version", "[--json]", "Print the version.", FOR_VERSION, verb_version },
 	{ "help", "[VERB | keys | profiles]", "Explain a verb, every policy key, the profiles.",
 	  FOR_HELP, verb_help },
@@ -139,7 +145,7 @@ static int verb_words(char *name, size_t size, int argc, char *const *argv)
 	static const struct { const char *flag, *verb; } spellings[] = {
 		{ "--help", "help" }, { "-h", "help" }, { "--version", "version" },
 	};
-	bool is_two = strcmp(argv[1], "policy") == 0 && argc > 2;
+	bool is_two = argc > 2 && (strcmp(argv[1], "policy") == 0 || strcmp(argv[1], "cache") == 0);
 
 	snprintf(name, size, "%s%s%s", argv[1], is_two ? " " : "", is_two ? argv[2] : "");
 	for (size_t i = 0; i < CLI_COUNT(spellings); i++) {
@@ -167,7 +173,11 @@ int main(int argc, char **argv)
 		say("no verb of policy given; there are show, check, explain and schema");
 		return STATUS_NSBOX;
 	}
-	if (strcmp(name, "policy --help") == 0)
+	if (strcmp(name, "cache") == 0) {
+		say("no verb of cache given; there are list and prune");
+		return STATUS_NSBOX;
+	}
+	if (strcmp(name, "policy --help") == 0 || strcmp(name, "cache --help") == 0)
 		return help_overview();
 	v = find_verb(name);
 	if (!v)

@@ -110,6 +110,17 @@ static void fill_io(const struct args *a, struct nsbox_run *run)
 		run->flags |= NSBOX_RUN_AST;
 }
 
+/* Of an install, which may take a minute: one line, gone when it is over. */
+static void show_progress(void *arg, const char *text)
+{
+	(void)arg;
+	if (text)
+		fprintf(stderr, "nsbox: %.200s ...", text);
+	else
+		fputs("\r\033[K", stderr);
+	fflush(stderr);
+}
+
 static int open_box(struct request *q, const struct args *a, struct nsbox_run *run,
 		    const char *profile, struct nsbox_error *err)
 {
@@ -126,6 +137,8 @@ static int open_box(struct request *q, const struct args *a, struct nsbox_run *r
 	run->env = (const char *const *)q->env.v;
 	run->name = a->name;
 	fill_io(a, run);
+	if (!a->quiet && isatty(STDERR_FILENO))
+		run->progress = show_progress;
 	return nsbox_box_open(&q->box, tier_of(a->tier), q->policy, err);
 }
 

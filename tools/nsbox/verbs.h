@@ -21,6 +21,8 @@ int verb_policy_schema(struct args *a);
 int policy_reach(struct args *a);	/* policy explain --to */
 int verb_doctor(struct args *a);
 int verb_sweep(struct args *a);
+int verb_cache_list(struct args *a);
+int verb_cache_prune(struct args *a);
 int verb_help(struct args *a);
 int verb_rpc(struct args *a);
 int verb_top(struct args *a);

@@ -16,7 +16,9 @@ import os
 import threading
 from typing import Any, Sequence
 
+from ._kernel import AsyncKernel, Cell, CellError, Display, ExecutionError, Kernel
 from ._sandbox import AsyncSandbox, Sandbox, connect
+from ._typed import Remote, RemoteError
 from .errors import (BusyError, ConnectionLostError, HostError, NsboxError, OutOfMemoryError,
                      PolicyError, SetupError, UnsupportedError, UsageError)
 from .result import Analysis, Artifact, Denial, ImportedModule, Result, SyntaxProblem, Usage
@@ -24,8 +26,9 @@ from .result import Analysis, Artifact, Denial, ImportedModule, Result, SyntaxPr
 __version__ = "0.1.0"
 
 __all__ = [
-    "Analysis", "Artifact", "AsyncSandbox", "BusyError", "ConnectionLostError", "Denial",
-    "HostError", "ImportedModule", "NsboxError", "OutOfMemoryError", "PolicyError", "Result",
+    "Analysis", "Artifact", "AsyncKernel", "AsyncSandbox", "BusyError", "Cell", "CellError",
+    "ConnectionLostError", "Denial", "Display", "ExecutionError", "HostError", "ImportedModule",
+    "Kernel", "NsboxError", "OutOfMemoryError", "PolicyError", "Remote", "RemoteError", "Result",
     "Sandbox", "SetupError", "SyntaxProblem", "UnsupportedError", "Usage", "UsageError",
     "check", "code", "connect", "run", "sandbox",
 ]

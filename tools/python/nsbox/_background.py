@@ -65,6 +65,28 @@ class Caller:
         while (todo := self.inbox.get()) is not None:
             todo()
 
+    async def run(self, function: Callable[[], T]) -> T:
+        """@function's value, from the waiting thread. For a coroutine on the loop."""
+        loop = asyncio.get_running_loop()
+        done: "asyncio.Future[T]" = loop.create_future()
+
+        def settle(value: Any, error: BaseException | None) -> None:
+            if done.cancelled():
+                return
+            if error is None:
+                done.set_result(value)
+            else:
+                done.set_exception(error)
+
+        def work() -> None:
+            try:
+                value, error = function(), None
+            except Exception as e:
+                value, error = None, e
+            loop.call_soon_threadsafe(settle, value, error)
+        self.inbox.put(work)
+        return await done
+
     def soon(self, function: Callable[..., Any] | None) -> Callable[..., None] | None:
         """@function for a caller on the loop: it is run later, by the waiting thread."""
         if function is None:

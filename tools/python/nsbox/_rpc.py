@@ -11,6 +11,7 @@ death of this process, even by SIGKILL; the boxes die with it.
 from __future__ import annotations
 
 import asyncio
+import copy
 import itertools
 import os
 import socket
@@ -174,6 +175,11 @@ class Connection:
         """No request can succeed any more."""
         return self._lost is not None or self._closing
 
+    def _why_lost(self) -> NsboxError:
+        """The reason, each time a new exception: one that is raised twice adds up tracebacks."""
+        return copy.copy(self._lost) if self._lost is not None \
+            else ConnectionLostError("nsbox rpc is gone")
+
     # --- asking ---------------------------------------------------------------
     def usable(self) -> None:
         """Raises when this connection cannot be used from here and now."""
@@ -183,7 +189,7 @@ class Connection:
             raise UsageError("this sandbox belongs to the process that was forked",
                              hint="make a new one after the fork")
         if self._lost is not None:
-            raise self._lost
+            raise self._why_lost()
         if self._closing:
             raise UsageError("the sandbox is closed")
         if asyncio.get_running_loop() is not self._loop:
@@ -207,17 +213,23 @@ class Connection:
             raise
         finally:
             self._pending.pop(number, None)
+            if pending.answer.done() and not pending.answer.cancelled():
+                pending.answer.exception()  # seen, also when sending had failed before
 
     def post(self, op: str, fields: dict[str, Any]) -> None:
         """A message that has no answer."""
         self.usable()
         self._writer.write(_frames.encode({"op": op, **fields}))
 
+    def order(self, op: str, fields: dict[str, Any]) -> None:
+        """A request whose answer nobody waits for."""
+        self.usable()
+        self._writer.write(_frames.encode({"id": next(self._ids), "op": op, **fields}))
+
     def cancel(self, number: int) -> None:
         """Ask for the end of a run whose answer nobody waits for."""
         if self._lost is None and not self._closing and number in self._pending:
-            self._writer.write(_frames.encode(
-                {"id": next(self._ids), "op": "cancel", "target": number}))
+            self.order("cancel", {"target": number})
 
     async def _send(self, frame: bytes) -> None:
         self._writer.write(frame)
@@ -227,7 +239,7 @@ class Connection:
             # The reader sees the same end and knows why; its error is the better one.
             if self._reader_task is not None:
                 await asyncio.wait([self._reader_task])
-            raise self._lost or ConnectionLostError("nsbox rpc is gone") from None
+            raise self._why_lost() from None
 
     # --- hearing --------------------------------------------------------------
     async def _read(self) -> None:
@@ -281,7 +293,7 @@ class Connection:
                 self._watch.cancel()
             for pending in list(self._pending.values()):
                 if not pending.answer.done():
-                    pending.answer.set_exception(self._lost)
+                    pending.answer.set_exception(self._why_lost())
             self._writer.close()
             child.close()
 

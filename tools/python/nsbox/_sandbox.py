@@ -9,11 +9,12 @@ import asyncio
 import base64
 import os
 import weakref
-from typing import Any, Callable, Coroutine, Sequence, TypeVar
+from typing import Any, Callable, Coroutine, Iterable, Sequence, TypeVar
 
 from ._background import Caller, background
 from ._binary import find_binary
 from ._options import data_field, request_fields
+from ._kernel import AsyncKernel, Kernel, open_kernel
 from ._rpc import Connection, Event
 from .errors import UsageError
 from .result import Result
@@ -154,6 +155,15 @@ class AsyncSandbox:
         """Parse only: nothing of it runs. `result.analysis` has errors, imports and the tree."""
         return await self._ask("check", _source(source, language), options, None, None)
 
+    async def open(self, language: str = "python", *, types: Iterable[type] = (),
+                   **options: Any) -> AsyncKernel:
+        """An interpreter that stays (python, javascript, bash), in a box that is held open.
+
+        @types: classes of the caller's (enums, namedtuples, dataclasses) that values from the
+        box may be made of. `timeout` is the life of the kernel.
+        """
+        return await open_kernel(self._open(), language, {**self._options, **options}, types)
+
     async def doctor(self) -> dict[str, Any]:
         """What this host can enforce: the object nsbox.doctor/1."""
         return dict(await self._open().request("doctor", {}))
@@ -227,6 +237,12 @@ class Sandbox:
     def check(self, source: str | bytes, language: str = "python", **options: Any) -> Result:
         """As AsyncSandbox.check()."""
         return self._with(lambda _: self._async.check(source, language, **options))
+
+    def open(self, language: str = "python", *, types: Iterable[type] = (),
+             **options: Any) -> Kernel:
+        """As AsyncSandbox.open()."""
+        return Kernel(self._background, self._with(
+            lambda _: self._async.open(language, types=types, **options)))
 
     def doctor(self) -> dict[str, Any]:
         """As AsyncSandbox.doctor()."""

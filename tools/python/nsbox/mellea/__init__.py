@@ -14,12 +14,13 @@ from .environments import (ExecutionEnvironment, LLMSandboxEnvironment,
                            make_execution_environment)
 from .policy import (COMPATIBILITY_MATRIX, DOCKER_POLICY, LOCAL_POLICY, CapabilityPolicy,
                      ExecutionTier)
-from .shapes import Artifact, ExecutionResult, MelleaTool
+from .shapes import HAVE_MELLEA, Artifact, ExecutionResult, MelleaTool
 from .tool import code_interpreter, local_code_interpreter, python_tool
 
 __all__ = [
     "Artifact", "COMPATIBILITY_MATRIX", "CapabilityPolicy", "DOCKER_POLICY",
-    "ExecutionEnvironment", "ExecutionResult", "ExecutionTier", "LLMSandboxEnvironment",
+    "ExecutionEnvironment", "ExecutionResult", "ExecutionTier", "HAVE_MELLEA",
+    "LLMSandboxEnvironment",
     "LOCAL_POLICY", "MelleaTool", "StaticAnalysisEnvironment", "UnsafeEnvironment",
     "code_interpreter", "local_code_interpreter", "make_execution_environment", "python_tool",
 ]

@@ -1,5 +1,5 @@
-/* test_json_scan.c - texts that are JSON, and texts that are not */
-#include "base/json_scan.h"
+/* test_jscan.c - texts that are JSON, and texts that are not */
+#include "base/jscan.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,6 +9,13 @@
 #include <string.h>
 
 #include <cmocka.h>
+
+static bool json_is_valid(const char *text, size_t len, unsigned max_depth)
+{
+	struct jscan v;
+
+	return jscan_check_deep(&v, text, len, max_depth, NULL) == 0;
+}
 
 static const char *const good[] = {
 	"{}", "[]", "null", "true", "false", "0", "-0", "10.5e-3", "1E+9", "\"\"", " [ 1 , 2 ] \n",
@@ -61,7 +68,7 @@ static void a_text_ends_where_its_length_says(void **state)
 
 static void nesting_ends_at_the_limit(void **state)
 {
-	enum { DEPTH = JSON_SCAN_DEPTH_MAX };
+	enum { DEPTH = JSCAN_LEVELS };
 	static char text[2 * DEPTH + 2];
 
 	(void)state;

@@ -1,0 +1,287 @@
+/*
+ * packages.c - from packages.list to a layer
+ *
+ * Runs in the launcher, before anything of the run exists. Must: make a layer once, however
+ * many runs want it at a time; never let code run without the packages that it asked for.
+ */
+#include "runtime/packages.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/sha256.h"
+#include "policy/packages.h"
+#include "rootfs/paths.h"
+
+enum { REASON_MAX = 4096, ABOUT_MAX = 256 * 1024 };
+
+void packages_free(struct packages *p)
+{
+	free(p->folder);
+	free(p->failed);
+	close_owned(&p->lock);
+	*p = (struct packages)PACKAGES_INIT;
+}
+
+struct work { /* on one layer */
+	const struct packages_request *r;
+	struct strlist specs;	/* normal forms, sorted, each once */
+	struct pip_config config;
+	struct store store;
+	char id[LAYER_ID + 1];
+};
+
+static void work_free(struct work *w)
+{
+	strlist_free(&w->specs);
+	pip_config_free(&w->config);
+	store_close(&w->store);
+}
+
+/* ------------------------------------------------------------------------- key -- */
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int take_specs(struct work *w, struct nsbox_error *err)
+{
+	const struct strlist *list = w->r->list;
+	int r = 0;
+
+	for (size_t i = 0; i < list->n && r == 0; i++) {
+		struct buf one = BUF_INIT(4096);
+
+		r = package_spec(list->v[i], &one, err);
+		if (r == 0 && !strlist_has(&w->specs, buf_text(&one)) &&
+		    strlist_add(&w->specs, buf_text(&one)) < 0)
+			r = err_nomem(err);
+		buf_free(&one);
+	}
+	if (w->specs.n > 1)
+		qsort(w->specs.v, w->specs.n, sizeof(*w->specs.v), by_text);
+	return r;
+}
+
+static void add_text(struct sha256 *s, const char *text)
+{
+	sha256_add(s, text, strlen(text) + 1);
+}
+
+static void add_list(struct sha256 *s, const struct strlist *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		add_text(s, l->v[i]);
+	add_text(s, "");
+}
+
+/* Everything that decides what pip would install; no login. */
+static void make_id(struct work *w)
+{
+	const struct interp *python = w->r->python;
+	unsigned char digest[32];
+	struct utsname host = { 0 };
+	struct sha256 s;
+
+	uname(&host);
+	sha256_init(&s);
+	add_text(&s, "nsbox-layer-1");
+	add_text(&s, python->real);
+	add_text(&s, python->version);
+	add_text(&s, host.machine);
+	add_list(&s, &w->specs);
+	add_list(&s, &w->config.folders);
+	add_text(&s, buf_text(&w->config.conf));
+	add_text(&s, buf_text(&w->config.constraints));
+	sha256_end(&s, digest);
+	sha256_hex(digest, w->id);
+}
+
+/* ----------------------------------------------------------------------- layer -- */
+
+static int take_layer(struct packages *out, const struct work *w, struct nsbox_error *err)
+{
+	owned_mem char *layer = path_join(w->store.path, w->id);
+
+	if (layer)
+		out->folder = path_join(layer, "packages");
+	out->has_bin = faccessat(out->lock, "packages/bin", F_OK, 0) == 0;
+	return out->folder ? 0 : err_nomem(err);
+}
+
+static int set_failed(struct packages *out, const char *why, int64_t age, struct nsbox_error *err)
+{
+	struct buf b = BUF_INIT(REASON_MAX);
+
+	buf_fmt(&b, "packages_failed: Package installation failed: %s", why);
+	if (age >= 0)
+		buf_fmt(&b, " (remembered from %lld s ago; tried again after %d minutes)",
+			(long long)age, FAILURE_SECONDS / 60);
+	out->failed = buf_take(&b);
+	buf_free(&b);
+	return out->failed ? 0 : err_nomem(err);
+}
+
+/* 1: there is one, and it is told. */
+static int recall(struct packages *out, const struct work *w, struct nsbox_error *err)
+{
+	struct buf why = BUF_INIT(REASON_MAX);
+	uint64_t age;
+	int r = 0;
+
+	if (store_failed(&w->store, w->id, &why, &age)) {
+		r = set_failed(out, buf_text(&why), (int64_t)age, err);
+		r = r < 0 ? r : 1;
+	}
+	buf_free(&why);
+	return r;
+}
+
+/* ----------------------------------------------------------------------- build -- */
+
+static void put_line(struct buf *out, const char *key, const char *value)
+{
+	buf_fmt(out, "%s=", key);
+	for (; *value; value++)
+		buf_char(out, *value == '\n' ? '?' : *value);
+	buf_char(out, '\n');
+}
+
+/* The head of the file about; store_commit() adds the size. No login is in any of it. */
+static void put_about(struct buf *out, const struct work *w)
+{
+	buf_fmt(out, "created=%lld\n", (long long)time(NULL));
+	put_line(out, "language", w->r->python->language);
+	put_line(out, "interpreter", w->r->python->real);
+	put_line(out, "version", w->r->python->version);
+	put_line(out, "index", buf_text(&w->config.shown));
+	for (size_t i = 0; i < w->specs.n; i++)
+		put_line(out, "spec", w->specs.v[i]);
+}
+
+static void say_start(const struct work *w)
+{
+	struct buf b = BUF_INIT(1024);
+
+	if (!w->r->progress)
+		return;
+	buf_str(&b, "installing");
+	for (size_t i = 0; i < w->specs.n && b.len < 200; i++)
+		buf_fmt(&b, "%s %s", i ? "," : "", w->specs.v[i]);
+	buf_fmt(&b, " from %.300s", w->config.shown.len ? buf_text(&w->config.shown) : "nowhere");
+	w->r->progress(w->r->progress_arg, buf_text(&b));
+	buf_free(&b);
+}
+
+static int install(struct work *w, const char *folder, struct buf *why, struct nsbox_error *err)
+{
+	const struct install i = { .r = w->r, .specs = &w->specs, .config = &w->config,
+				   .folder = folder };
+	struct buf about = BUF_INIT(ABOUT_MAX), bad = BUF_INIT(REASON_MAX);
+	int r = pip_config_resolve(&w->config, err);
+
+	if (r == 0)
+		r = packages_install(&i, why, err);
+	put_about(&about, w);
+	if (r == 0 && about.failed)
+		r = err_nomem(err);
+	if (r == 0)
+		r = store_commit(&w->store, w->id, &about, &bad, err);
+	if (r == 1 && bad.len)
+		buf_fmt(why, "%s: %s", w->specs.v[0], buf_text(&bad));
+	buf_free(&about);
+	buf_free(&bad);
+	return r;
+}
+
+static int build(struct packages *out, struct work *w, struct nsbox_error *err)
+{
+	owned_mem char *folder = store_begin(&w->store, w->id, err);
+	struct buf why = BUF_INIT(REASON_MAX);
+	int r;
+
+	if (!folder)
+		return err ? err->code : NSBOX_E_SYSTEM;
+	say_start(w);
+	r = install(w, folder, &why, err);
+	if (w->r->progress)
+		w->r->progress(w->r->progress_arg, NULL);
+	if (r != 0)
+		store_abort(&w->store, w->id);
+	out->is_killed = r == 2;
+	if (r == 1) {
+		store_fail(&w->store, w->id, buf_text(&why));
+		r = set_failed(out, buf_text(&why), -1, err);
+	}
+	buf_free(&why);
+	return r < 0 ? r : 0;
+}
+
+static bool is_stopped(void *arg)
+{
+	const struct packages_request *r = arg;
+
+	return r->running && r->running(r->running_arg, NULL);
+}
+
+/* The one that gets the lock makes it; the others find it, or the failure, made. */
+static int make(struct packages *out, struct work *w, struct nsbox_error *err)
+{
+	owned_fd int lock = store_lock(&w->store, w->id, is_stopped, (void *)(uintptr_t)w->r);
+	int r;
+
+	if (lock < 0 && errno == ECANCELED) {
+		out->is_killed = true;
+		return 0;
+	}
+	if (lock < 0)
+		return err_sys(err, "lock %s/%s.wait", w->store.path, w->id);
+	if (store_take(&w->store, w->id, &out->lock))
+		return take_layer(out, w, err);
+	r = recall(out, w, err);
+	if (r != 0)
+		return r < 0 ? r : 0;
+	r = build(out, w, err);
+	if (r < 0 || out->failed || out->is_killed)
+		return r;
+	if (!store_take(&w->store, w->id, &out->lock))
+		return err_set(err, NSBOX_E_SETUP, "the packages in %s/%s vanished", w->store.path, w->id);
+	return take_layer(out, w, err);
+}
+
+static int find(struct packages *out, struct work *w, struct nsbox_error *err)
+{
+	int r = take_specs(w, err);
+
+	if (r == 0)
+		r = pip_config_read(&w->config, w->r->python->program, err);
+	if (r == 0)
+		r = store_open(&w->store, true, err);
+	if (r < 0)
+		return r;
+	make_id(w);
+	if (store_take(&w->store, w->id, &out->lock))
+		return take_layer(out, w, err);
+	r = recall(out, w, err);
+	return r != 0 ? (r < 0 ? r : 0) : make(out, w, err);
+}
+
+int packages_get(struct packages *out, const struct packages_request *r, struct nsbox_error *err)
+{
+	owned(work_free) struct work w = { .r = r, .config = PIP_CONFIG_INIT, .store = STORE_INIT };
+	owned(packages_free) struct packages p = PACKAGES_INIT;
+	int code = find(&p, &w, err);
+
+	if (code < 0)
+		return code;
+	*out = p;
+	p = (struct packages)PACKAGES_INIT;
+	return 0;
+}

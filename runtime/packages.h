@@ -1,0 +1,123 @@
+/*
+ * The packages of a run (packages.list): a layer of the user's cache that later boxes show
+ * read-only, made once in a box of its own.
+ *
+ *   packages.c          the order: settings -> key -> layer, lock, remembered failure, install
+ *   packages_pip.c      the caller's pip configuration: indexes, logins, proxy, CA
+ *   packages_store.c    the folder ~/.cache/nsbox/layers
+ *   packages_install.c  the box that installs (its program is runtime/lang/install.py)
+ *   packages_cache.c    nsbox_cache(): what is there, and prune
+ *
+ * All of it runs in the launcher, with the caller's own rights. Nothing of the layer is ever
+ * executed, imported or believed outside of a box.
+ */
+#ifndef RUNTIME_PACKAGES_H
+#define RUNTIME_PACKAGES_H
+
+#include "nsbox.h"
+#include "base/buf.h"
+#include "base/strlist.h"
+#include "policy/policy.h"
+#include "rootfs/interp.h"
+
+#define BOX_PACKAGES "/run/nsbox/packages" /* where a box has the layer */
+
+struct packages {
+	char *folder;		/* on the host; NULL: the run has no packages */
+	int lock;		/* keeps `nsbox cache prune` away from the layer; -1 */
+	bool has_bin;		/* it has programs, in bin */
+	char *failed;		/* the reason of a skipped run; folder is NULL then */
+	bool is_killed;		/* by the caller, meanwhile: the same */
+};
+#define PACKAGES_INIT { .lock = -1 }
+void packages_free(struct packages *p);
+
+struct packages_request {
+	const struct strlist *list;	/* of the policy, checked */
+	const struct interp *python;
+	void (*progress)(void *arg, const char *text); /* NULL: nobody wants to know */
+	void *progress_arg;
+	/* A box of ours is running (NULL: no more): for who may want to kill it. True: it is
+	 * to be killed already. */
+	bool (*running)(void *arg, struct nsbox_box *box);
+	void *running_arg;
+};
+/* 0 with a layer or with `failed`; negative: not even tried. */
+int packages_get(struct packages *out, const struct packages_request *r, struct nsbox_error *err);
+
+/* --- packages_pip.c ------------------------------------------------------------------- */
+
+struct pip_setting {
+	unsigned char rank;	/* 0 global, 1 install, 2 environment: the highest counts */
+	char *key, *value;
+};
+
+struct pip_config {
+	struct pip_setting *v;
+	size_t n;
+	struct strlist folders;	/* of the host, shown to the install box as /index/0, ... */
+	struct strlist hosts;	/* HOST:PORT that it may reach */
+	struct strlist private; /* addresses behind them that no box reaches otherwise */
+	struct strlist secrets;	/* never to be shown */
+	char *proxy;		/* for net.proxy; NULL: none */
+	struct buf conf;	/* text of the pip.conf in the box: no login in it */
+	struct buf netrc;	/* the logins */
+	struct buf ca, client, constraints; /* contents of files */
+	struct buf shown;	/* one line for people: where packages come from */
+};
+#define PIP_CONFIG_INIT { .conf = BUF_INIT(1 << 20), .netrc = BUF_INIT(1 << 20), \
+			  .ca = BUF_INIT(4 << 20), .client = BUF_INIT(1 << 20), \
+			  .constraints = BUF_INIT(1 << 20), .shown = BUF_INIT(1 << 16) }
+/* What pip would take from its files and variables. @program: the interpreter. */
+int pip_config_read(struct pip_config *c, const char *program, struct nsbox_error *err);
+/* The addresses of `private`: name look-ups, so only before an install. */
+int pip_config_resolve(struct pip_config *c, struct nsbox_error *err);
+void pip_config_free(struct pip_config *c);
+
+/* --- packages_store.c ----------------------------------------------------------------- */
+
+enum { LAYER_ID = 64, FAILURE_SECONDS = 600 };
+
+struct store {
+	int fd;			/* of the folder layers */
+	char *path;
+};
+#define STORE_INIT { .fd = -1 }
+int store_open(struct store *s, bool make, struct nsbox_error *err); /* 1: there is none */
+void store_close(struct store *s);
+
+/* True: the layer is there, and *lock holds it. */
+bool store_take(const struct store *s, const char *id, int *lock);
+/* Wait for the right to build a layer; -1 with errno (ECANCELED: @stop said so). */
+int store_lock(const struct store *s, const char *id, bool (*stop)(void *arg), void *arg);
+/* A new empty folder ID.new, whose path is returned; what a killed launcher left is removed. */
+char *store_begin(const struct store *s, const char *id, struct nsbox_error *err);
+/* Check what is in ID.new, add the file about, and make it the layer. 1: @why says what is wrong
+ * with it. */
+struct layer_size {
+	uint64_t bytes, files;
+};
+int store_commit(const struct store *s, const char *id, const struct buf *about,
+		 struct buf *why, struct nsbox_error *err);
+void store_abort(const struct store *s, const char *id);
+/* The reason of a failure that is younger than FAILURE_SECONDS, and its age in seconds. */
+bool store_failed(const struct store *s, const char *id, struct buf *reason, uint64_t *age);
+void store_fail(const struct store *s, const char *id, const char *reason);
+/* Remove a layer, unless somebody uses it: 0; 1: in use; -1 with errno. */
+int store_drop(const struct store *s, const char *id);
+bool store_is_id(const char *name); /* of a layer */
+/* Everything below a folder, and it; -1 with errno. */
+int store_remove(int dirfd, const char *name);
+
+/* --- packages_install.c --------------------------------------------------------------- */
+
+struct install {
+	const struct packages_request *r;
+	const struct strlist *specs;	/* normal forms, sorted */
+	struct pip_config *config;
+	const char *folder;		/* of the host: becomes /layer */
+};
+/* 0; 1: @why has the sentence of a failure; 2: killed by the caller; negative: not tried. */
+int packages_install(const struct install *i, struct buf *why, struct nsbox_error *err);
+
+#endif

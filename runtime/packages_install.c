@@ -1,0 +1,258 @@
+/*
+ * packages_install.c - the box that installs
+ *
+ * Runs in the launcher; what it starts is a box like any other, whose program is
+ * lang/install.py with the settings in front. Packages may bring build scripts: they run
+ * there, see the logins of the indexes, and reach those indexes and nothing else.
+ *
+ * Must:    give logins by the program's text alone, which no argument list and no file of
+ *          the host ever holds; show what pip says only without them.
+ * Mustn't: believe what the box says beyond text to show.
+ */
+#include "runtime/packages.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/utf8.h"
+#include "runtime/box.h"
+
+#include "install_py.inc"
+
+enum { PROGRAM_MAX = 16 << 20, WHY_MAX = 700 };
+enum { DONE, FAILED, KILLED };
+
+/* --------------------------------------------------------------------- program -- */
+
+/* Bytes as a Python literal. */
+static void put_bytes(struct buf *b, const char *data, size_t len)
+{
+	buf_str(b, "b'");
+	for (size_t i = 0; i < len; i++) {
+		unsigned char c = (unsigned char)data[i];
+
+		if (c < 0x20 || c >= 0x7f || c == '\'' || c == '\\')
+			buf_fmt(b, "\\x%02x", c);
+		else
+			buf_char(b, data[i]);
+	}
+	buf_char(b, '\'');
+}
+
+static void put_setting(struct buf *b, const char *name, const struct buf *value, bool is_text)
+{
+	buf_fmt(b, "%s = ", name);
+	put_bytes(b, buf_text(value), value->len);
+	buf_str(b, is_text ? ".decode('utf-8', 'surrogateescape')\n" : "\n");
+}
+
+static char *make_program(const struct install *i)
+{
+	const struct pip_config *c = i->config;
+	struct buf b = BUF_INIT(PROGRAM_MAX);
+	char *text;
+
+	buf_str(&b, "SPECS = [");
+	for (size_t k = 0; k < i->specs->n; k++) {
+		put_bytes(&b, i->specs->v[k], strlen(i->specs->v[k]));
+		buf_str(&b, ".decode(), ");
+	}
+	buf_str(&b, "]\n");
+	put_setting(&b, "CONF", &c->conf, true);
+	put_setting(&b, "NETRC", &c->netrc, true);
+	put_setting(&b, "CERT", &c->ca, false);
+	put_setting(&b, "KEY", &c->client, false);
+	put_setting(&b, "CONSTRAINTS", &c->constraints, true);
+	buf_add(&b, install_py, sizeof(install_py));
+	text = buf_take(&b);
+	buf_free(&b);
+	return text;
+}
+
+/* ---------------------------------------------------------------------- policy -- */
+
+static int set_bind(struct policy *p, const char *key, const char *from, const char *to,
+		    struct nsbox_error *err)
+{
+	struct buf b = BUF_INIT(16384);
+	int r;
+
+	buf_fmt(&b, "%s:%s", from, to);
+	r = b.failed ? err_nomem(err) : policy_set(p, key, buf_text(&b), err);
+	buf_free(&b);
+	return r;
+}
+
+static int set_list(struct policy *p, const char *key, const struct strlist *l,
+		    struct nsbox_error *err)
+{
+	int r = 0;
+
+	for (size_t k = 0; k < l->n && r == 0; k++)
+		r = policy_set(p, key, l->v[k], err);
+	return r;
+}
+
+static int set_network(struct policy *p, const struct pip_config *c, struct nsbox_error *err)
+{
+	int r;
+
+	if (!c->hosts.n)
+		return policy_set(p, "net.mode", "disabled", err);
+	r = policy_set(p, "net.mode", "filtered", err);
+	if (r == 0)
+		r = set_list(p, "net.allow_out", &c->hosts, err);
+	if (r == 0)
+		r = set_list(p, "net.allow_private", &c->private, err);
+	return r == 0 && c->proxy ? policy_set(p, "net.proxy", c->proxy, err) : r;
+}
+
+/* The folder is ours and holds nothing that anybody of the host executes: no name in it is
+ * protected. */
+static int make_policy(struct policy *p, const struct install *i, struct nsbox_error *err)
+{
+	static const char *const settings[][2] = {
+		{ "fs.protect", "" }, { "fs.protect_home", "" }, { "limits.output", "1M" },
+	};
+	int r = policy_from_profile(p, "build", err);
+
+	for (size_t k = 0; k < ARRAY_SIZE(settings) && r == 0; k++)
+		r = policy_set(p, settings[k][0], settings[k][1], err);
+	if (r == 0)
+		r = set_bind(p, "fs.write", i->folder, "/layer", err);
+	for (size_t k = 0; k < i->config->folders.n && r == 0; k++) {
+		char place[32];
+
+		snprintf(place, sizeof(place), "/index/%zu", k);
+		r = set_bind(p, "fs.read", i->config->folders.v[k], place, err);
+	}
+	return r < 0 ? r : set_network(p, i->config, err);
+}
+
+/* ------------------------------------------------------------------- the words -- */
+
+/* A text of the box for people: one line, printable, without a login, of bounded length. */
+static void put_words(struct buf *out, const char *text, size_t len, const struct strlist *secrets)
+{
+	size_t start = out->len;
+
+	for (size_t at = 0; at < len && out->len - start < WHY_MAX;) {
+		size_t secret = 0;
+
+		for (size_t k = 0; k < secrets->n && !secret; k++) {
+			size_t n = strlen(secrets->v[k]);
+
+			secret = n <= len - at && memcmp(text + at, secrets->v[k], n) == 0 ? n : 0;
+		}
+		if (secret)
+			buf_str(out, "****");
+		else
+			buf_char(out, (unsigned char)text[at] < 0x20 || (unsigned char)text[at] >= 0x7f
+					      ? ' ' : text[at]);
+		at += secret ? secret : 1;
+	}
+	if (out->len - start >= WHY_MAX)
+		buf_str(out, "...");
+}
+
+static void put_specs(struct buf *out, const struct strlist *specs)
+{
+	for (size_t k = 0; k < specs->n && out->len < WHY_MAX; k++)
+		buf_fmt(out, "%s%s", k ? ", " : "", specs->v[k]);
+}
+
+/* "failed\tSPEC\tWHY\n" of install.py; false: it did not come so far. */
+static bool put_told(struct buf *out, const struct nsbox_result *res, const struct strlist *secrets)
+{
+	const char *line = res->out.data ? strstr(res->out.data, "failed\t") : NULL;
+	const char *why = line ? strchr(line + 7, '\t') : NULL;
+
+	if (!why || res->verdict != NSBOX_EXITED)
+		return false;
+	line += 7;
+	put_words(out, line, (size_t)(why - line), secrets);
+	buf_str(out, ": ");
+	put_words(out, why + 1, strcspn(why + 1, "\n"), secrets);
+	return true;
+}
+
+/* What the network of the box refused is what a setting of pip lacks, mostly. */
+static void put_denials(struct buf *out, const struct nsbox_result *res)
+{
+	unsigned told = 0;
+
+	for (size_t k = 0; k < res->denial_count && told < 3; k++)
+		if (strcmp(res->denials[k].layer, "egress") == 0)
+			buf_fmt(out, "%s%.200s", told++ ? ", " : " (refused by the box: ",
+				res->denials[k].what);
+	if (told)
+		buf_str(out, "; pip's setting trusted-host names more hosts)");
+}
+
+static int tell(const struct install *i, const struct nsbox_result *res, struct buf *why)
+{
+	if (res->verdict == NSBOX_EXITED && res->exit_code == 0)
+		return DONE;
+	if (!put_told(why, res, &i->config->secrets)) {
+		put_specs(why, i->specs);
+		buf_fmt(why, ": the install box ended with %s%s%s", nsbox_result_verdict_name(res),
+			res->reason ? ", " : "", res->reason ? res->reason : "");
+	}
+	put_denials(why, res);
+	return FAILED;
+}
+
+/* ------------------------------------------------------------------------- run -- */
+
+/* Whoever wants to kill our caller's box has to kill this one. */
+static int run_watched(const struct install *i, struct nsbox_box *box, const struct nsbox_run *run,
+		       struct nsbox_result **res, struct nsbox_error *err)
+{
+	const struct packages_request *r = i->r;
+	bool is_killed = r->running && r->running(r->running_arg, box);
+	int code = is_killed ? 0 : nsbox_box_run(box, run, res, err);
+
+	is_killed |= r->running && r->running(r->running_arg, NULL);
+	return code < 0 || !is_killed ? code : KILLED;
+}
+
+static int run_box(const struct install *i, const struct nsbox_policy *policy, char *program,
+		   struct nsbox_result **res, struct nsbox_error *err)
+{
+	struct nsbox_run run = NSBOX_RUN_INIT;
+	struct nsbox_box *box = NULL;
+	int code = nsbox_box_open(&box, NSBOX_TIER_LOCAL, policy, err);
+
+	if (code < 0)
+		return code;
+	run.language = "python";
+	run.code = program;
+	run.interpreter = i->r->python->program;
+	run.cwd = "/workspace";
+	run.name = "packages";
+	code = run_watched(i, box, &run, res, err);
+	nsbox_box_close(box);
+	return code;
+}
+
+int packages_install(const struct install *i, struct buf *why, struct nsbox_error *err)
+{
+	struct nsbox_policy policy = { 0 };
+	struct nsbox_result *res = NULL;
+	owned_mem char *program = NULL;
+	int r = make_policy(&policy.p, i, err);
+
+	if (r == 0) {
+		program = make_program(i);
+		r = program ? run_box(i, &policy, program, &res, err) : err_nomem(err);
+	}
+	if (r == 0)
+		r = tell(i, res, why);
+	nsbox_result_free(res);
+	policy_free(&policy.p);
+	if (r < 0)
+		err_wrap(err, "install packages");
+	return r;
+}

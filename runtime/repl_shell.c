@@ -1,0 +1,230 @@
+/*
+ * repl_shell.c - requests for a shell, which reads no JSON
+ *
+ * A request is a line "op id length..." and then the bytes of its words. Must: refuse what
+ * a shell's variable cannot hold (NUL), and names that are none.
+ */
+#include "runtime/repl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+enum { GET_MAX = 45 << 20 };
+
+struct words {
+	struct strlist list;
+	struct jscan request;
+};
+
+static int no_memory_or(struct words *w, const char *text, struct nsbox_error *err)
+{
+	return strlist_add(&w->list, text) < 0 ? err_nomem(err) : 0;
+}
+
+static int add(struct words *w, const char *before, struct jscan v, struct nsbox_error *err)
+{
+	owned_mem char *text = NULL, *both = NULL;
+	size_t len = 0;
+	int r = jscan_string(v, false, &text, &len, err);
+
+	if (r < 0)
+		return r;
+	if (strlen(text) != len)
+		return err_set(err, NSBOX_E_USAGE, "a text for bash holds a NUL byte");
+	if (!*before)
+		return no_memory_or(w, text, err);
+	both = malloc(strlen(before) + len + 1);
+	if (!both)
+		return err_nomem(err);
+	memcpy(both, before, strlen(before));
+	memcpy(both + strlen(before), text, len + 1);
+	return no_memory_or(w, both, err);
+}
+
+/* The string of that key, or "" when it is not there. */
+static int add_key(struct words *w, const char *key, struct nsbox_error *err)
+{
+	struct jscan v = repl_member(w->request, key);
+
+	return jscan_kind(v) == JSCAN_STRING ? add(w, "", v, err) : no_memory_or(w, "", err);
+}
+
+static bool is_name(const char *s, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		bool is_letter = (s[i] >= 'a' && s[i] <= 'z') || (s[i] >= 'A' && s[i] <= 'Z') || s[i] == '_';
+
+		if (!is_letter && (i == 0 || s[i] < '0' || s[i] > '9'))
+			return false;
+	}
+	return len > 0;
+}
+
+static int add_pair(struct words *w, struct jscan key, struct jscan v, struct nsbox_error *err)
+{
+	char before[256];
+	size_t len = key.len - 2;
+
+	if (!is_name(key.p + 1, len) || len + 2 > sizeof(before))
+		return err_set(err, NSBOX_E_USAGE, "%.*s is no name of a shell variable",
+			       (int)(key.len < 64 ? key.len : 64), key.p);
+	memcpy(before, key.p + 1, len);
+	before[len] = '=';
+	before[len + 1] = '\0';
+	switch (jscan_kind(v)) {
+	case JSCAN_STRING:
+		return add(w, before, v, err);
+	case JSCAN_NUMBER:
+	case JSCAN_BOOL:
+		if (v.len + len + 2 > sizeof(before))
+			break;
+		memcpy(before + len + 1, v.p, v.len);
+		before[len + 1 + v.len] = '\0';
+		return no_memory_or(w, before, err);
+	case JSCAN_NULL:
+		return no_memory_or(w, before, err);
+	default:
+		break;
+	}
+	return err_set(err, NSBOX_E_USAGE, "%.*s: a shell variable holds a text or a number, not %s",
+		       (int)len, key.p + 1, jscan_kind_name(jscan_kind(v)));
+}
+
+/* The members of the object under @name as words NAME=VALUE; how many. */
+static int add_pairs(struct words *w, const char *name, struct nsbox_error *err)
+{
+	struct jscan v = repl_member(w->request, name), key, value;
+	int n = 0, r;
+
+	if (jscan_kind(v) != JSCAN_OBJECT)
+		return 0;
+	for (size_t at = 0; jscan_next(v, &at, &key, &value); n++) {
+		r = add_pair(w, key, value, err);
+		if (r < 0)
+			return r;
+	}
+	return n;
+}
+
+static int add_argv(struct words *w, struct nsbox_error *err)
+{
+	struct jscan v = repl_member(w->request, "argv"), key, value;
+	int n = 0, r;
+
+	for (size_t at = 0; jscan_next(v, &at, &key, &value); n++) {
+		if (jscan_kind(value) != JSCAN_STRING)
+			return err_set(err, NSBOX_E_USAGE, "\"argv\" is a list of strings");
+		r = add(w, "", value, err);
+		if (r < 0)
+			return r;
+	}
+	return n ? 0 : err_set(err, NSBOX_E_USAGE, "\"argv\" is empty");
+}
+
+static int words_of_execute(struct words *w, struct nsbox_error *err)
+{
+	int r = add_key(w, "code", err);
+
+	return r < 0 ? r : add_pairs(w, "env", err);
+}
+
+static int words_of_exec(struct words *w, struct nsbox_error *err)
+{
+	struct jscan in = repl_member(w->request, "stdin");
+	struct words env = { .request = w->request };
+	char count[16];
+	int n = add_pairs(&env, "env", err), r = n;
+
+	if (r >= 0)
+		r = add_key(w, "cwd", err);
+	if (r >= 0)
+		r = no_memory_or(w, jscan_kind(in) == JSCAN_STRING ? "1" : "", err);
+	if (r >= 0)
+		r = add_key(w, "stdin", err);
+	snprintf(count, sizeof(count), "%d", n);
+	if (r >= 0)
+		r = no_memory_or(w, count, err);
+	if (r >= 0 && strlist_copy(&w->list, &env.list) < 0)
+		r = err_nomem(err);
+	strlist_free(&env.list);
+	return r < 0 ? r : add_argv(w, err);
+}
+
+static int words_of_put(struct words *w, struct nsbox_error *err)
+{
+	struct jscan parents = repl_member(w->request, "parents");
+	uint64_t mode = 0;
+	char octal[16] = "";
+	int r = add_key(w, "path", err);
+
+	if (jscan_uint(repl_member(w->request, "mode"), 07777, &mode))
+		snprintf(octal, sizeof(octal), "%04o", (unsigned)mode);
+	if (r >= 0)
+		r = add_key(w, "data", err);
+	if (r >= 0)
+		r = no_memory_or(w, octal, err);
+	return r < 0 ? r : no_memory_or(w, parents.p && *parents.p == 'f' ? "" : "1", err);
+}
+
+static int words_of_get(struct words *w, struct nsbox_error *err)
+{
+	uint64_t most = GET_MAX;
+	char text[24];
+	int r = add_key(w, "path", err);
+
+	if (!jscan_uint(repl_member(w->request, "max_bytes"), GET_MAX, &most))
+		most = GET_MAX;
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)most);
+	return r < 0 ? r : no_memory_or(w, text, err);
+}
+
+static int words_of_set(struct words *w, struct nsbox_error *err)
+{
+	return add_pairs(w, "values", err);
+}
+
+static const struct {
+	const char *op;
+	int (*words)(struct words *w, struct nsbox_error *err);
+} ops[] = {
+	{ "execute", words_of_execute }, { "exec", words_of_exec }, { "put", words_of_put },
+	{ "get", words_of_get }, { "set", words_of_set },
+};
+
+static void write_words(struct buf *out, const char *op, uint64_t id, const struct strlist *words)
+{
+	buf_fmt(out, "%s %llu", op, (unsigned long long)id);
+	for (size_t i = 0; i < words->n; i++)
+		buf_fmt(out, " %zu", strlen(words->v[i]));
+	buf_char(out, '\n');
+	for (size_t i = 0; i < words->n; i++)
+		buf_str(out, words->v[i]);
+}
+
+int repl_shell_request(struct buf *out, uint64_t id, const char *json, size_t len,
+		       struct nsbox_error *err)
+{
+	struct words w = { 0 };
+	struct jscan op, in;
+	int r = jscan_check(&w.request, json, len, err);
+
+	if (r < 0)
+		return r;
+	op = repl_member(w.request, "op");
+	in = repl_member(w.request, "stdin");
+	r = jscan_kind(in) == JSCAN_BOOL && *in.p == 't' ? -1 : 0;
+	for (size_t i = 0; i < ARRAY_SIZE(ops) && r == 0; i++)
+		if (repl_is_text(op, ops[i].op)) {
+			r = ops[i].words(&w, err);
+			if (r >= 0)
+				write_words(out, ops[i].op, id, &w.list);
+			strlist_free(&w.list);
+			return r < 0 ? r : out->failed ? err_nomem(err) : 0;
+		}
+	err_hint(err, "run a command with the op \"exec\"");
+	return err_set(err, NSBOX_E_UNSUPPORTED, "a shell has no %s",
+		       r < 0 ? "input from the host" : "such op");
+}

@@ -1,0 +1,85 @@
+/*
+ * Package specs, pip.conf files and index URLs. Whatever comes: a spec that passes has a
+ * normal form that passes and is its own, and is nothing but a name for pip; a URL without
+ * its login has none. libFuzzer entry point; seeds: corpus/packages.
+ *
+ * Input: a byte for the kind, then the text.
+ */
+#include "policy/packages.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void require(bool holds)
+{
+	if (!holds)
+		__builtin_trap();
+}
+
+static void try_spec(const char *text)
+{
+	struct nsbox_error err = NSBOX_ERROR_INIT;
+	struct buf once = BUF_INIT(1 << 16), twice = BUF_INIT(1 << 16);
+
+	if (package_spec(text, &once, &err) < 0) {
+		require(once.len == 0 && err.code == NSBOX_E_POLICY && err.message[0]);
+	} else {
+		const char *s = buf_text(&once);
+
+		require(once.len > 0 && !strpbrk(s, "\n\r@\\") && s[0] != '-' && s[0] != '.');
+		require(strcspn(s, "/") >= strcspn(s, ";"));
+		/* A marker is spaced out and may pass the limit of a spec by that. */
+		if (once.len <= PACKAGE_SPEC_MAX) {
+			require(package_spec(s, &twice, &err) == 0);
+			require(strcmp(buf_text(&twice), s) == 0);
+		}
+	}
+	buf_free(&once);
+	buf_free(&twice);
+}
+
+static int take(void *arg, const char *section, const char *key, const char *value)
+{
+	size_t *count = arg;
+
+	require(section[0] && strlen(section) < 64 && key[0] && strlen(key) < 64 && value);
+	require(!strpbrk(key, "_ABCDEFGHIJKLMNOPQRSTUVWXYZ"));
+	return ++*count > 100 ? -1 : 0;
+}
+
+static void try_url(const char *text)
+{
+	struct index_url u, bare;
+
+	if (!index_url_parse(&u, text))
+		return;
+	require(u.bare && u.host && u.path && (u.is_file || u.port));
+	require(!u.user == !u.password);
+	require(index_url_parse(&bare, u.bare));
+	require(!bare.user && strcmp(bare.host, u.host) == 0 && bare.port == u.port);
+	index_url_free(&bare);
+	index_url_free(&u);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	size_t count = 0;
+	char *text;
+
+	if (!size)
+		return 0;
+	text = malloc(size);
+	require(text);
+	memcpy(text, data + 1, size - 1);
+	text[size - 1] = '\0';
+	if (data[0] % 3 == 0)
+		try_spec(text);
+	else if (data[0] % 3 == 1)
+		(void)pip_conf_read(text, size - 1, take, &count);
+	else
+		try_url(text);
+	free(text);
+	return 0;
+}

@@ -1,0 +1,236 @@
+/* policy/packages_{spec,conf}.c: what a package spec, a pip.conf and an index URL say. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "policy/packages.h"
+
+struct spec_row {
+	const char *text, *normal;
+};
+
+static const struct spec_row good[] = {
+	{ "six", "six" },
+	{ "  NumPy  ", "numpy" },
+	{ "Foo__Bar.-baz", "foo-bar-baz" },
+	{ "six==1.16.0", "six==1.16.0" },
+	{ "six == 1.16.0 , != 1.15", "six!=1.15,==1.16.0" },
+	{ "six (>=1, <2)", "six<2,>=1" },
+	{ "a===1.0-odd", "a===1.0-odd" },
+	{ "a~=1.4.2", "a~=1.4.2" },
+	{ "a==1.*", "a==1.*" },
+	{ "a==1!2.0+local.1", "a==1!2.0+local.1" },
+	{ "requests[ Socks , security]>=2", "requests[security,socks]>=2" },
+	{ "a[]", "a" },
+	{ "a>=1,>=1", "a>=1" },
+	{ "a ; python_version<'3.12'", "a; python_version < '3.12'" },
+	{ "a;(os_name=='nt' or sys_platform == \"linux\") and extra != 'x'",
+	  "a; (os_name == 'nt' or sys_platform == \"linux\") and extra != 'x'" },
+	{ "a; 'linux' in sys_platform", "a; 'linux' in sys_platform" },
+	{ "a; 'x' not  in os_name", "a; 'x' not in os_name" },
+	{ "3to2", "3to2" },
+};
+
+/* The texts of M61 and M62, and others that would reach pip as something else. */
+static const struct spec_row bad[] = {
+	{ "", "packages.list: a package spec must be a non-empty text" },
+	{ " \t ", "packages.list: a package spec must be a non-empty text" },
+	{ "-r x", "packages.list: \"-r x\" is flag-style, and no flag reaches pip" },
+	{ "  --index-url=http://evil.test",
+	  "packages.list: \"  --index-url=http://evil.test\" is flag-style, and no flag reaches pip" },
+	{ "-e .", "packages.list: \"-e .\" is flag-style, and no flag reaches pip" },
+	{ "a\n-r x", "packages.list: \"a?-r x\" has a newline or another control character" },
+	{ "a\r", "packages.list: \"a?\" has a newline or another control character" },
+	{ "a\x1b[2J", "packages.list: \"a?[2J\" has a newline or another control character" },
+	{ "a; rm -rf", "packages.list: \"a; rm -rf\" is no package spec" },
+	{ "a;", "packages.list: \"a;\" is no package spec" },
+	{ "a && b", "packages.list: \"a && b\" is no package spec" },
+	{ "a b", "packages.list: \"a b\" is no package spec" },
+	{ "a,b", "packages.list: \"a,b\" is no package spec" },
+	{ "a==", "packages.list: \"a==\" is no package spec" },
+	{ "a=1", "packages.list: \"a=1\" is no package spec" },
+	{ "a[b", "packages.list: \"a[b\" is no package spec" },
+	{ "a(>=1", "packages.list: \"a(>=1\" is no package spec" },
+	{ "$(id)", "packages.list: \"$(id)\" is no package spec" },
+	{ "a; python_version < '3", "packages.list: \"a; python_version < '3\" is no package spec" },
+	{ "a; shell == '1'", "packages.list: \"a; shell == '1'\" is no package spec" },
+	{ "a; os_name inside 'x'", "packages.list: \"a; os_name inside 'x'\" is no package spec" },
+	{ ".", "packages.list: \".\" is a path, and packages come from an index alone" },
+	{ "./a", "packages.list: \"./a\" is a path, and packages come from an index alone" },
+	{ "/etc", "packages.list: \"/etc\" is a path, and packages come from an index alone" },
+	{ "a/b", "packages.list: \"a/b\" is a path, and packages come from an index alone" },
+	{ "a-1.0-py3-none-any.whl",
+	  "packages.list: \"a-1.0-py3-none-any.whl\" is a path, and packages come from an index alone" },
+	{ "https://user:secret@evil.test/a.whl",
+	  "packages.list: one item is a URL, and packages come from an index alone" },
+	{ "pkg @ git+https://secret@evil.test/x",
+	  "packages.list: one item is a URL, and packages come from an index alone" },
+	{ "pkg@file:///x", "packages.list: one item is a URL, and packages come from an index alone" },
+	{ "n\xc3\xa4me", NULL },
+};
+
+static void specs_of_pep_508_have_one_normal_form(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
+		struct nsbox_error err = NSBOX_ERROR_INIT;
+		struct buf once = BUF_INIT(4096), twice = BUF_INIT(4096);
+
+		assert_int_equal(package_spec(good[i].text, &once, &err), 0);
+		assert_string_equal(buf_text(&once), good[i].normal);
+		assert_int_equal(package_spec(buf_text(&once), &twice, &err), 0);
+		assert_string_equal(buf_text(&once), buf_text(&twice));
+		buf_free(&once);
+		buf_free(&twice);
+	}
+}
+
+static void what_pip_would_take_for_something_else_is_refused(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		struct nsbox_error err = NSBOX_ERROR_INIT;
+		struct buf out = BUF_INIT(4096);
+
+		assert_int_equal(package_spec(bad[i].text, &out, &err), NSBOX_E_POLICY);
+		if (bad[i].normal)
+			assert_string_equal(err.message, bad[i].normal);
+		assert_int_equal(out.len, 0);
+		assert_null(strstr(err.message, "secret"));
+		buf_free(&out);
+	}
+}
+
+static void a_long_spec_is_refused(void **state)
+{
+	struct nsbox_error err = NSBOX_ERROR_INIT;
+	char text[PACKAGE_SPEC_MAX + 2];
+
+	(void)state;
+	memset(text, 'a', sizeof(text));
+	text[PACKAGE_SPEC_MAX] = '\0';
+	assert_int_equal(package_spec(text, NULL, &err), 0);
+	text[PACKAGE_SPEC_MAX] = 'a';
+	text[PACKAGE_SPEC_MAX + 1] = '\0';
+	assert_int_equal(package_spec(text, NULL, &err), NSBOX_E_POLICY);
+}
+
+/* --------------------------------------------------------------------- files -- */
+
+static int note(void *arg, const char *section, const char *key, const char *value)
+{
+	struct buf *b = arg;
+
+	buf_fmt(b, "%s.%s=%s|", section, key, value);
+	return 0;
+}
+
+static const struct spec_row files[] = {
+	{ "[global]\nindex-url = https://a.test/simple\n", "global.index-url=https://a.test/simple|" },
+	{ "[global]\r\nINDEX_URL: x\r\n[install]\r\nno-index=true\r\n",
+	  "global.index-url=x|install.no-index=true|" },
+	{ "[global]\nextra-index-url =\n  https://a\n  # not this\n\n  https://b\ncert=/c\n",
+	  "global.extra-index-url=https://a\nhttps://b|global.cert=/c|" },
+	{ "# a comment\n; another\n[install]\nfind-links = /w ; kept\n", "install.find-links=/w ; kept|" },
+	{ "index-url = before any section\n[global]\nnothing\n", "" },
+	{ "[global\nindex-url = x\n", "" },
+	{ "", "" },
+};
+
+static void a_pip_conf_is_read_as_pip_reads_it(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		struct buf b = BUF_INIT(4096);
+
+		assert_int_equal(pip_conf_read(files[i].text, strlen(files[i].text), note, &b), 0);
+		assert_string_equal(buf_text(&b), files[i].normal);
+		buf_free(&b);
+	}
+}
+
+static void a_pip_variable_names_the_same_key(void **state)
+{
+	char key[64];
+
+	(void)state;
+	pip_key("PIP_EXTRA_INDEX_URL", key);
+	assert_string_equal(key, "extra-index-url");
+	pip_key("--No_Index", key);
+	assert_string_equal(key, "no-index");
+}
+
+/* ---------------------------------------------------------------------- URLs -- */
+
+static const struct {
+	const char *text, *bare, *host, *user, *password, *path;
+	uint16_t port;
+} urls[] = {
+	{ "https://pypi.org/simple", "https://pypi.org/simple", "pypi.org", NULL, NULL, "/simple", 443 },
+	{ "HTTP://A.Test:8080/s/", "HTTP://A.Test:8080/s/", "a.test", NULL, NULL, "/s/", 8080 },
+	{ "https://me:p%40ss@w@h.test/x", "https://h.test/x", "h.test", "me", "p@ss@w", "/x", 443 },
+	{ "https://token@h.test", "https://h.test", "h.test", "token", "", "", 443 },
+	{ "http://[::1]:3141/root", "http://[::1]:3141/root", "::1", NULL, NULL, "/root", 3141 },
+	{ "file:///opt/my%20wheels", "file:///opt/my%20wheels", "", NULL, NULL, "/opt/my wheels", 0 },
+	{ "file://localhost/w", "file://localhost/w", "", NULL, NULL, "/w", 0 },
+};
+
+static bool is_same(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static void an_index_url_is_taken_apart(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(urls); i++) {
+		struct index_url u;
+
+		assert_true(index_url_parse(&u, urls[i].text));
+		assert_string_equal(u.bare, urls[i].bare);
+		assert_string_equal(u.host, urls[i].host);
+		assert_true(is_same(u.user, urls[i].user));
+		assert_true(is_same(u.password, urls[i].password));
+		assert_string_equal(u.path, urls[i].path);
+		assert_int_equal(u.port, urls[i].port);
+		index_url_free(&u);
+	}
+}
+
+static void what_is_no_index_url_is_refused(void **state)
+{
+	static const char *const texts[] = {
+		"", "pypi.org/simple", "ftp://a.test/", "https://", "https://:443/", "https://a.test:0/",
+		"https://a.test:70000/", "https://a.test:x/", "https://[::1/", "https://[::1]x/",
+		"https://a b/", "https://a\n/", "https://u%00:p@a.test/", "file://host/share", "file:",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		struct index_url u = { 0 };
+
+		if (index_url_parse(&u, texts[i]))
+			fail_msg("\"%s\" was taken", texts[i]);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(specs_of_pep_508_have_one_normal_form),
+		cmocka_unit_test(what_pip_would_take_for_something_else_is_refused),
+		cmocka_unit_test(a_long_spec_is_refused),
+		cmocka_unit_test(a_pip_conf_is_read_as_pip_reads_it),
+		cmocka_unit_test(a_pip_variable_names_the_same_key),
+		cmocka_unit_test(an_index_url_is_taken_apart),
+		cmocka_unit_test(what_is_no_index_url_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
