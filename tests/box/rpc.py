@@ -115,6 +115,7 @@ def the_schema_is_printed(tap):
         tap.equal(rpc.result("doctor")["schema"], "nsbox.doctor/1", "doctor")
     known = {r["properties"]["op"]["allOf"][0]["const"]: r
              for r in json.loads(printed.out)["$defs"]["request"]["oneOf"]}
+    tap.ok("id" not in known.pop("reply")["properties"], "a reply has no id")
     with Rpc() as rpc:
         for name, request in known.items():
             wanted = [k for k in request["required"] if k not in ("id", "op")]

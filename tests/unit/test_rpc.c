@@ -361,7 +361,7 @@ static void what_is_wrong_with_a_request_is_said(void **state)
 		{ "{\"id\":1,\"op\":\"helo\"}", "unknown operation 'helo'", "did you mean 'hello'?", 1 },
 		{ "{\"id\":2,\"op\":\"hello\",\"x\":1}", "unknown key 'x' of \"hello\"",
 		  "the operation \"schema\" lists the keys of each operation", 2 },
-		{ "{\"id\":2,\"op\":\"run\",\"argv\":[],\"streamm\":true}", "unknown key 'strem' of \"run\"",
+		{ "{\"id\":2,\"op\":\"run\",\"argv\":[],\"strm\":true}", "unknown key 'strm' of \"run\"",
 		  "did you mean 'stream'?", 2 },
 		{ "{\"op\":\"hello\"}", "\"hello\" needs 'id': names the request; unique among those in flight", "", 0 },
 		{ "{\"id\":0,\"op\":\"hello\"}", "'id' takes a whole number from 1 to 2^53, not this number", "", 0 },

@@ -29,13 +29,16 @@ static void end(struct rpc *r, int status)
 	r->is_over = true;
 }
 
-/* An answer that could not be written leaves its client waiting: rather no connection. */
-static void must(struct rpc *r, int written)
+void rpc_out_of_memory(struct rpc *r)
 {
-	if (written == 0)
-		return;
 	say("out of memory for an answer");
 	end(r, STATUS_NSBOX);
+}
+
+static void must(struct rpc *r, int written)
+{
+	if (written < 0)
+		rpc_out_of_memory(r);
 }
 
 /* --- answered at once ------------------------------------------------------------------ */
@@ -139,18 +142,31 @@ static void answer_now(struct rpc *r, const struct rpc_request *q,
 	must(r, answer_error(&r->out, q->id, &err));
 }
 
-static void cancel(struct rpc *r, const struct rpc_request *q)
+static int cancel(struct rpc *r, const struct rpc_request *q, struct nsbox_error *err)
 {
 	uint64_t target = 0;
 	struct json j;
-	size_t start = answer_begin(&r->out, &j, q->id);
+	size_t start;
+	int found;
 
 	jtext_uint(q->v[K_TARGET], RPC_NUMBER_MAX, &target);
+	found = rpc_run_kill(r, target) ? 1 : rpc_kernel_cancel(r, target, err);
+	if (found < 0)
+		return found;
+	start = answer_begin(&r->out, &j, q->id);
 	json_object(&j);
 	json_kuint(&j, "target", target);
-	json_kbool(&j, "found", rpc_run_kill(r, target));
+	json_kbool(&j, "found", found);
 	json_end(&j, '}');
 	must(r, answer_end(&r->out, &j, start, q->id));
+	return 0;
+}
+
+static int reply(struct rpc *r, const struct rpc_request *q, struct nsbox_error *err)
+{
+	(void)err;
+	rpc_kernel_reply(r, q);
+	return 0;
 }
 
 static void act(struct rpc *r, const struct rpc_request *q)
@@ -159,13 +175,21 @@ static void act(struct rpc *r, const struct rpc_request *q)
 						  struct nsbox_error *) = {
 		[OP_HELLO] = put_hello, [OP_DOCTOR] = put_doctor, [OP_SCHEMA] = put_schema,
 	};
+	static int (*const acts[OP_COUNT])(struct rpc *, const struct rpc_request *,
+					   struct nsbox_error *) = {
+		[OP_RUN] = rpc_run_start, [OP_CODE] = rpc_run_start, [OP_CHECK] = rpc_run_start,
+		[OP_CANCEL] = cancel, [OP_OPEN] = rpc_kernel_open,
+		[OP_INTERRUPT] = rpc_kernel_interrupt, [OP_REPLY] = reply,
+		[OP_CLOSE] = rpc_kernel_close,
+	};
 	struct nsbox_error err = NSBOX_ERROR_INIT;
+	int code = 0;
 
 	if (puts_result[q->op])
 		answer_now(r, q, puts_result[q->op]);
-	else if (q->op == OP_CANCEL)
-		cancel(r, q);
-	else if (rpc_run_start(r, q, &err) < 0)
+	else
+		code = (acts[q->op] ? acts[q->op] : rpc_kernel_request)(r, q, &err);
+	if (code < 0)
 		must(r, answer_error(&r->out, q->id, &err));
 }
 
@@ -175,10 +199,10 @@ static void take_request(struct rpc *r, struct jtext frame)
 	struct rpc_request q;
 	int code = rpc_request_take(&q, frame, &err);
 
-	if (q.id && rpc_run_has(r, q.id)) {
+	if (q.id && (rpc_run_has(r, q.id) || rpc_kernel_has(r, q.id))) {
 		/* An answer with this id would be taken for that of the other. */
 		err = (struct nsbox_error)NSBOX_ERROR_INIT;
-		code = cli_fail(&err, NSBOX_E_USAGE, "the id %llu is that of a run in flight",
+		code = cli_fail(&err, NSBOX_E_USAGE, "the id %llu is that of a request in flight",
 				(unsigned long long)q.id);
 		q.id = 0;
 	}
@@ -280,6 +304,9 @@ static void dispatch(struct rpc *r, uint64_t data, uint32_t events)
 	case TAG_STDERR:
 		rpc_run_stream_ready(r, slot, (data & 0xff) == TAG_STDERR);
 		break;
+	case TAG_KERNEL:
+		rpc_kernel_ready(r, slot);
+		break;
 	}
 }
 
@@ -294,6 +321,7 @@ static int set_interest(struct rpc *r, struct nsbox_error *err)
 	if (rpc_is_full(r) != r->is_full) {
 		r->is_full = !r->is_full;
 		rpc_runs_watch(r, !r->is_full);
+		rpc_kernels_watch(r, !r->is_full);
 		return set_interest(r, err);
 	}
 	if (wants_in != r->in_watched) {
@@ -311,7 +339,7 @@ static int turn(struct rpc *r, struct nsbox_error *err)
 {
 	struct epoll_event events[EVENTS_A_TURN];
 	int code = set_interest(r, err), n;
-	bool is_ready = (r->has_more || r->in_files) && !r->is_full;
+	bool is_ready = (r->has_more || r->in_files || r->kernels_have_more) && !r->is_full;
 
 	if (code < 0)
 		return code;
@@ -323,6 +351,8 @@ static int turn(struct rpc *r, struct nsbox_error *err)
 	if (r->in_files && !r->is_over)
 		read_input(r);
 	take_frames(r);
+	if (r->kernels_have_more && !r->is_over)
+		rpc_kernels_go_on(r);
 	write_output(r);
 	return 0;
 }
@@ -419,6 +449,7 @@ static int serve(struct rpc *r)
 		end(r, STATUS_NSBOX);
 	}
 	rpc_runs_close(r);
+	rpc_kernels_close(r);
 	flush(r);
 	return r->status;
 }

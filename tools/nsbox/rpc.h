@@ -15,20 +15,25 @@
 
 #define RPC_PROTOCOL 1
 #define RPC_RUNS_MAX 1024
+#define RPC_KERNELS_MAX 256
 #define RPC_QUEUE_MAX (1u << 20) /* unread bytes above which nothing new is made */
 #define RPC_ROOM 65536
 
 /* What became ready: one of these, and the slot of a run above it. */
-enum rpc_tag { TAG_IN, TAG_OUT, TAG_SIGNAL, TAG_BOX, TAG_STDOUT, TAG_STDERR };
+enum rpc_tag { TAG_IN, TAG_OUT, TAG_SIGNAL, TAG_BOX, TAG_STDOUT, TAG_STDERR, TAG_KERNEL };
 #define RPC_TAG(tag, slot) ((uint64_t)(tag) | (uint64_t)(slot) << 8)
 
 struct rpc_run;
+struct rpc_kernel;
 
 struct rpc {
 	int epoll, signals;
 	struct frame_in in;
 	struct frame_out out;
 	struct rpc_run *runs[RPC_RUNS_MAX];
+	struct rpc_kernel *kernels[RPC_KERNELS_MAX];
+	unsigned kernels_named;	/* how many names were given */
+	bool kernels_have_more;	/* events were left in one of them */
 	bool in_watched, out_watched;
 	bool in_files;		/* epoll refuses it: a file, always ready */
 	bool has_more;		/* a whole frame waits to be taken */
@@ -43,6 +48,11 @@ static inline bool rpc_is_full(const struct rpc *r)
 {
 	return frame_out_waiting(&r->out) > RPC_QUEUE_MAX;
 }
+
+/* --- rpc.c ---------------------------------------------------------------------------- */
+
+/* An answer that could not be written leaves its client waiting: rather no connection. */
+void rpc_out_of_memory(struct rpc *r);
 
 /* --- rpc_run.c: runs in flight ------------------------------------------------------ */
 
@@ -59,5 +69,22 @@ void rpc_run_stream_ready(struct rpc *r, size_t slot, int which);
 void rpc_runs_watch(struct rpc *r, bool on);
 /* Kill and forget all of them, without answers. */
 void rpc_runs_close(struct rpc *r);
+
+/* --- rpc_kernel.c: boxes that stay ---------------------------------------------------- */
+
+int rpc_kernel_open(struct rpc *r, const struct rpc_request *q, struct nsbox_error *err);
+/* Pass one of RPC_CELLS on; its answer comes later. */
+int rpc_kernel_request(struct rpc *r, const struct rpc_request *q, struct nsbox_error *err);
+void rpc_kernel_reply(struct rpc *r, const struct rpc_request *q);
+int rpc_kernel_interrupt(struct rpc *r, const struct rpc_request *q, struct nsbox_error *err);
+int rpc_kernel_close(struct rpc *r, const struct rpc_request *q, struct nsbox_error *err);
+bool rpc_kernel_has(const struct rpc *r, uint64_t id);
+/* 1: it was in flight and is ended; 0: there is none of that id. */
+int rpc_kernel_cancel(struct rpc *r, uint64_t id, struct nsbox_error *err);
+void rpc_kernel_ready(struct rpc *r, size_t slot);
+/* Those that had more to say when their turn was over. */
+void rpc_kernels_go_on(struct rpc *r);
+void rpc_kernels_watch(struct rpc *r, bool on);
+void rpc_kernels_close(struct rpc *r);
 
 #endif

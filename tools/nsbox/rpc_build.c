@@ -301,7 +301,7 @@ static int take_code(struct rpc_build *b, const struct rpc_request *q,
 	char *interpreter = NULL;
 	int r = 0;
 
-	if (!q->v[K_CODE].p == !q->v[K_FILE].p) {
+	if (q->op != OP_OPEN && !q->v[K_CODE].p == !q->v[K_FILE].p) {
 		cli_hint(err, "give the source in 'code', or the path of its file in 'file'");
 		return cli_fail(err, NSBOX_E_USAGE, q->v[K_CODE].p ? "'code' and 'file' exclude each other" :
 								    "no code given");

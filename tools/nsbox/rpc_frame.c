@@ -182,7 +182,7 @@ static const char *code_word(int code)
 	return code < 0 && (size_t)-code < CLI_COUNT(words) ? words[-code] : "system";
 }
 
-static size_t begin(struct frame_out *out, struct json *j, uint64_t id)
+size_t frame_begin(struct frame_out *out, struct json *j, uint64_t id)
 {
 	size_t start = frame_out_begin(out);
 
@@ -198,7 +198,7 @@ static size_t begin(struct frame_out *out, struct json *j, uint64_t id)
 
 size_t answer_begin(struct frame_out *out, struct json *j, uint64_t id)
 {
-	size_t start = begin(out, j, id);
+	size_t start = frame_begin(out, j, id);
 
 	json_kbool(j, "ok", true);
 	json_key(j, "result");
@@ -208,7 +208,7 @@ size_t answer_begin(struct frame_out *out, struct json *j, uint64_t id)
 int answer_error(struct frame_out *out, uint64_t id, const struct nsbox_error *err)
 {
 	struct json j;
-	size_t start = begin(out, &j, id);
+	size_t start = frame_begin(out, &j, id);
 
 	json_kbool(&j, "ok", false);
 	json_key(&j, "error");
@@ -245,7 +245,7 @@ int answer_end(struct frame_out *out, struct json *j, size_t start, uint64_t id)
 int event_data(struct frame_out *out, uint64_t id, const char *name, const char *data, size_t len)
 {
 	struct json j;
-	size_t start = begin(out, &j, id);
+	size_t start = frame_begin(out, &j, id);
 
 	json_kstr(&j, "event", name);
 	json_key(&j, "data");
@@ -267,4 +267,12 @@ void json_cut(struct json *j, struct jtext v)
 {
 	json_raw(j, "");
 	buf_add(j->out, v.p, v.len);
+}
+
+void json_member(struct json *j, struct jtext key, struct jtext value)
+{
+	json_cut(j, key);
+	buf_char(j->out, ':');
+	j->after_key = true;
+	json_cut(j, value);
 }

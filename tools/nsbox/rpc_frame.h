@@ -57,7 +57,11 @@ int answer_error(struct frame_out *out, uint64_t id, const struct nsbox_error *e
 /* {"id":..,"event":NAME,"data":..}; bytes that are no UTF-8 go as base64. */
 int event_data(struct frame_out *out, uint64_t id, const char *name, const char *data, size_t len);
 
-/* The value at @v as it stands. */
+/* Begin a frame {"id":..: the caller writes more members, the '}' and the end. */
+size_t frame_begin(struct frame_out *out, struct json *j, uint64_t id);
+
+/* The value at @v as it stands, and a member of an object. */
 void json_cut(struct json *j, struct jtext v);
+void json_member(struct json *j, struct jtext key, struct jtext value);
 
 #endif

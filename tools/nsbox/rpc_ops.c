@@ -10,8 +10,17 @@
 #include "tools/nsbox/nearest.h"
 #include "tools/nsbox/say.h"
 
-#define RUNS (RPC_BIT(OP_RUN) | RPC_BIT(OP_CODE) | RPC_BIT(OP_CHECK))
+#define OPEN RPC_BIT(OP_OPEN)
 #define CODES (RPC_BIT(OP_CODE) | RPC_BIT(OP_CHECK))
+#define RUNS (RPC_BIT(OP_RUN) | CODES)
+#define MAKES (RUNS | OPEN)
+#define EXECUTE RPC_BIT(OP_EXECUTE)
+#define EXEC RPC_BIT(OP_EXEC)
+#define PUT RPC_BIT(OP_PUT)
+#define GET RPC_BIT(OP_GET)
+#define PATHS (PUT | GET | RPC_BIT(OP_LIST))
+#define REPLY RPC_BIT(OP_REPLY)
+#define BOXES (RPC_CELLS | RPC_BIT(OP_INTERRUPT) | REPLY | RPC_BIT(OP_CLOSE))
 #define EVERY (RPC_BIT(OP_COUNT) - 1)
 
 /* clang-format off */
@@ -20,41 +29,70 @@ const struct rpc_op_row rpc_ops[OP_COUNT] = {
 	[OP_RUN] = { "run", "the record nsbox.result/1" },
 	[OP_CODE] = { "code", "the record nsbox.result/1" },
 	[OP_CHECK] = { "check", "the record nsbox.result/1 of the static tier" },
-	[OP_CANCEL] = { "cancel", "target, and found: was such a run in flight" },
+	[OP_CANCEL] = { "cancel", "target, and found: was such a request in flight" },
 	[OP_DOCTOR] = { "doctor", "what 'nsbox doctor --json' prints" },
 	[OP_SCHEMA] = { "schema", "this schema" },
+	[OP_OPEN] = { "open", "box (its name for the operations below), language, version" },
+	[OP_EXECUTE] = { "execute", "status, value, repr, mime, error, execution_count and more" },
+	[OP_SET] = { "set", "status, error" },
+	[OP_TOOLS] = { "tools", "status, error" },
+	[OP_EXEC] = { "exec", "status, exit_code, error" },
+	[OP_PUT] = { "put", "status, error" },
+	[OP_GET] = { "get", "status, data, error" },
+	[OP_LIST] = { "list", "status, error, and what is there" },
+	[OP_INTERRUPT] = { "interrupt", "box" },
+	[OP_REPLY] = { "reply", "none: it has no id and no answer" },
+	[OP_CLOSE] = { "close", "the record nsbox.result/1 of the box's last run" },
 };
 
 const struct rpc_key_row rpc_keys[K_COUNT] = {
-	[K_ID] = { "id", RPC_COUNT, EVERY, EVERY, "names the request; unique among those in flight" },
+	[K_ID] = { "id", RPC_COUNT, EVERY & ~REPLY, EVERY & ~REPLY,
+		"names the request; unique among those in flight" },
 	[K_OP] = { "op", RPC_STRING, EVERY, EVERY, "the operation" },
-	[K_ARGV] = { "argv", RPC_STRINGS, RPC_BIT(OP_RUN), RPC_BIT(OP_RUN), "command and arguments" },
-	[K_LANGUAGE] = { "language", RPC_STRING, CODES, 0,
+	[K_ARGV] = { "argv", RPC_STRINGS, RPC_BIT(OP_RUN) | EXEC, RPC_BIT(OP_RUN) | EXEC, "command and arguments" },
+	[K_LANGUAGE] = { "language", RPC_STRING, CODES | OPEN, OPEN,
 		"python, javascript or bash; without it the file's suffix says" },
 	[K_CODE] = { "code", RPC_BYTES, CODES, 0, "source text, at most 16 MiB; or file" },
 	[K_FILE] = { "file", RPC_STRING, CODES, 0, "a file of the host that holds the source" },
-	[K_ARGS] = { "args", RPC_STRINGS, CODES, 0, "arguments of the code" },
-	[K_PACKAGES] = { "packages", RPC_STRINGS, CODES, 0, "more items of packages.list" },
-	[K_TIER] = { "tier", RPC_STRING, RUNS, 0, "local (default), static, local_unsafe, docker, docker_unsafe" },
-	[K_PROFILE] = { "profile", RPC_STRING, RUNS, 0,
+	[K_ARGS] = { "args", RPC_STRINGS, CODES | OPEN, 0, "arguments of the code" },
+	[K_PACKAGES] = { "packages", RPC_STRINGS, CODES | OPEN, 0, "more items of packages.list" },
+	[K_TIER] = { "tier", RPC_STRING, MAKES, 0, "local (default), static, local_unsafe, docker, docker_unsafe" },
+	[K_PROFILE] = { "profile", RPC_STRING, MAKES, 0,
 		"the profile that the policy starts from, or a policy file (with / or .json)" },
-	[K_POLICY] = { "policy", RPC_OBJECT, RUNS, 0, "a policy as in a policy file, on top of the profile" },
-	[K_SET] = { "set", RPC_SETTINGS, RUNS, 0, "policy keys by their dotted names, on top of all others" },
-	[K_ENV] = { "env", RPC_MAP, RUNS, 0, "environment variables of the program" },
+	[K_POLICY] = { "policy", RPC_OBJECT, MAKES, 0, "a policy as in a policy file, on top of the profile" },
+	[K_SET] = { "set", RPC_SETTINGS, MAKES, 0, "policy keys by their dotted names, on top of all others" },
+	[K_ENV] = { "env", RPC_MAP, MAKES | EXECUTE | EXEC, 0, "environment variables of the program" },
 	[K_STDIN] = { "stdin", RPC_BYTES, RUNS, 0, "standard input; empty without it" },
-	[K_CWD] = { "cwd", RPC_STRING, RUNS, 0, "the folder in the box where it starts" },
-	[K_TIMEOUT_MS] = { "timeout_ms", RPC_COUNT, RUNS, 0, "milliseconds; without it the policy's" },
-	[K_ARTIFACTS_DIR] = { "artifacts_dir", RPC_STRING, RUNS, 0, "a folder of the host for artifacts" },
-	[K_INTERPRETER] = { "interpreter", RPC_STRING, RUNS, 0, "the interpreter, a path or a name on PATH" },
-	[K_PROJECT] = { "project", RPC_STRING, RUNS, 0, "a folder of the host on the module path, read-only" },
-	[K_NAME] = { "name", RPC_STRING, RUNS, 0, "the box's name in the list of boxes" },
+	[K_CWD] = { "cwd", RPC_STRING, MAKES | EXEC, 0, "the folder in the box where it starts" },
+	[K_TIMEOUT_MS] = { "timeout_ms", RPC_COUNT, MAKES | RPC_CELLS, 0,
+		"milliseconds; without it the policy's. Of open: the life of the box" },
+	[K_ARTIFACTS_DIR] = { "artifacts_dir", RPC_STRING, MAKES, 0, "a folder of the host for artifacts" },
+	[K_INTERPRETER] = { "interpreter", RPC_STRING, MAKES, 0, "the interpreter, a path or a name on PATH" },
+	[K_PROJECT] = { "project", RPC_STRING, MAKES, 0, "a folder of the host on the module path, read-only" },
+	[K_NAME] = { "name", RPC_STRING, MAKES, 0, "the box's name in the list of boxes" },
 	[K_STREAM] = { "stream", RPC_BOOL, RUNS, 0, "send output as events while it comes" },
 	[K_AST] = { "ast", RPC_BOOL, CODES, 0, "with the syntax tree in \"analysis\", bounded" },
 	[K_TARGET] = { "target", RPC_COUNT, RPC_BIT(OP_CANCEL), RPC_BIT(OP_CANCEL), "the id of the run to kill" },
+	[K_BOX] = { "box", RPC_STRING, BOXES, BOXES, "the name that open gave" },
+	[K_CELL] = { "code", RPC_STRING, EXECUTE, EXECUTE, "source text" },
+	[K_MAY_ASK] = { "stdin", RPC_BOOL, EXECUTE, 0, "input() becomes an event \"call\"" },
+	[K_STORE] = { "store", RPC_BOOL, EXECUTE, 0, "keep the value and count the cell (default true)" },
+	[K_VALUES] = { "values", RPC_OBJECT, RPC_BIT(OP_SET), RPC_BIT(OP_SET), "variables and their typed values" },
+	[K_TOOLS] = { "tools", RPC_OBJECTS, RPC_BIT(OP_TOOLS), RPC_BIT(OP_TOOLS),
+		"functions of yours: name, doc, final" },
+	[K_INPUT] = { "stdin", RPC_STRING, EXEC, 0, "standard input, base64" },
+	[K_PATH] = { "path", RPC_STRING, PATHS, PATHS, "a path in the box" },
+	[K_DATA] = { "data", RPC_STRING, PUT, PUT, "what the file shall hold, base64" },
+	[K_MODE] = { "mode", RPC_COUNT, PUT, 0, "its permissions" },
+	[K_PARENTS] = { "parents", RPC_BOOL, PUT, 0, "make missing folders above it" },
+	[K_MAX_BYTES] = { "max_bytes", RPC_COUNT, GET, 0, "a larger file is an error" },
+	[K_CALL] = { "call", RPC_COUNT, REPLY, REPLY, "the number in the event \"call\"" },
+	[K_VALUE] = { "value", RPC_ANY, REPLY, 0, "what the call returns, typed; or error" },
+	[K_ERROR] = { "error", RPC_OBJECT, REPLY, 0, "what the call raises: name, value" },
 };
 /* clang-format on */
 
-/* --- shapes ------------------------------------------------------------------ */
+/* --- kinds ------------------------------------------------------------------ */
 
 static bool is_scalar(enum jkind kind)
 {
@@ -133,6 +171,25 @@ static bool is_object(struct jtext v)
 	return jtext_kind(v) == J_OBJECT;
 }
 
+static bool is_objects(struct jtext v)
+{
+	struct jtext key, item;
+	size_t at = 0;
+
+	if (jtext_kind(v) != J_ARRAY)
+		return false;
+	while (jtext_next(v, &at, &key, &item)) {
+		if (!is_object(item))
+			return false;
+	}
+	return true;
+}
+
+static bool is_any(struct jtext v)
+{
+	return v.p != NULL;
+}
+
 static const struct {
 	bool (*is)(struct jtext v);
 	const char *expects;
@@ -145,6 +202,8 @@ static const struct {
 	[RPC_MAP] = { is_map, "an object of strings" },
 	[RPC_SETTINGS] = { is_settings, "an object of strings, numbers, booleans, null or lists of strings" },
 	[RPC_OBJECT] = { is_object, "an object" },
+	[RPC_OBJECTS] = { is_objects, "a list of objects" },
+	[RPC_ANY] = { is_any, "a value" },
 };
 
 /* --- one request ------------------------------------------------------------- */
@@ -195,14 +254,15 @@ static int unknown_key(const struct rpc_request *q, const char *name, struct nsb
 			rpc_ops[q->op].name);
 }
 
-static size_t key_of(struct jtext key, char *name, size_t size)
+/* The row of this name that one of @ops takes, or K_COUNT. */
+static size_t key_of(struct jtext key, unsigned ops, char *name, size_t size)
 {
 	size_t i;
 
 	if (!jtext_word(key, name, size))
 		snprintf(name, size, "(no word)");
 	for (i = 0; i < K_COUNT; i++) {
-		if (strcmp(rpc_keys[i].name, name) == 0)
+		if ((rpc_keys[i].takes & ops) && strcmp(rpc_keys[i].name, name) == 0)
 			break;
 	}
 	return i;
@@ -212,12 +272,16 @@ static int take_key(struct rpc_request *q, struct jtext key, struct jtext value,
 		    struct nsbox_error *err)
 {
 	char name[64];
-	size_t i = key_of(key, name, sizeof(name));
+	size_t i = key_of(key, RPC_BIT(q->op), name, sizeof(name));
 
-	if (i == K_COUNT || !(rpc_keys[i].takes & RPC_BIT(q->op)))
+	if (i == K_COUNT)
 		return unknown_key(q, name, err);
 	if (q->v[i].p)
 		return cli_fail(err, NSBOX_E_USAGE, "the key '%s' is given twice", name);
+	/* What an interpreter may be told is null where it is not said. */
+	if ((RPC_CELLS & RPC_BIT(q->op)) && jtext_kind(value) == J_NULL &&
+	    !(rpc_keys[i].needs & RPC_BIT(q->op)))
+		return 0;
 	if (!shapes[rpc_keys[i].kind].is(value))
 		return cli_fail(err, NSBOX_E_USAGE, "'%s' takes %s, not %s", name,
 				shapes[rpc_keys[i].kind].expects,
@@ -236,7 +300,7 @@ static int find_head(struct rpc_request *q, struct jtext frame, struct nsbox_err
 	char name[64];
 
 	while (jtext_next(frame, &at, &key, &value)) {
-		size_t i = key_of(key, name, sizeof(name));
+		size_t i = key_of(key, EVERY, name, sizeof(name));
 
 		if (i == K_OP)
 			op = value;

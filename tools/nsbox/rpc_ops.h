@@ -13,6 +13,8 @@
 
 enum rpc_op {
 	OP_HELLO, OP_RUN, OP_CODE, OP_CHECK, OP_CANCEL, OP_DOCTOR, OP_SCHEMA,
+	OP_OPEN, OP_EXECUTE, OP_SET, OP_TOOLS, OP_EXEC, OP_PUT, OP_GET, OP_LIST, OP_INTERRUPT,
+	OP_REPLY, OP_CLOSE,
 	OP_COUNT
 };
 
@@ -20,6 +22,9 @@ enum rpc_key {
 	K_ID, K_OP, K_ARGV, K_LANGUAGE, K_CODE, K_FILE, K_ARGS, K_PACKAGES, K_TIER, K_PROFILE,
 	K_POLICY, K_SET, K_ENV, K_STDIN, K_CWD, K_TIMEOUT_MS, K_ARTIFACTS_DIR, K_INTERPRETER,
 	K_PROJECT, K_NAME, K_STREAM, K_AST, K_TARGET,
+	/* of a box that stays; some share a name with one above, and are of another kind */
+	K_BOX, K_CELL, K_MAY_ASK, K_STORE, K_VALUES, K_TOOLS, K_INPUT, K_PATH, K_DATA, K_MODE,
+	K_PARENTS, K_MAX_BYTES, K_CALL, K_VALUE, K_ERROR,
 	K_COUNT
 };
 
@@ -35,10 +40,16 @@ enum rpc_kind {
 	RPC_MAP,	/* an object of strings */
 	RPC_SETTINGS,	/* an object: string, number, true, false, null or a list of strings */
 	RPC_OBJECT,
+	RPC_OBJECTS,	/* a list of objects */
+	RPC_ANY,
 	RPC_KINDS
 };
 
 #define RPC_BIT(op) (1u << (op))
+
+/* What is passed on to an interpreter that stays, and answered by it. */
+#define RPC_CELLS (RPC_BIT(OP_EXECUTE) | RPC_BIT(OP_SET) | RPC_BIT(OP_TOOLS) | RPC_BIT(OP_EXEC) | \
+		   RPC_BIT(OP_PUT) | RPC_BIT(OP_GET) | RPC_BIT(OP_LIST))
 
 struct rpc_key_row {
 	const char *name;

@@ -333,11 +333,8 @@ void rpc_run_box_ready(struct rpc *r, size_t slot)
 			;
 	}
 	code = code < 0 ? answer_error(&r->out, run->id, &err) : answer(r, run, result);
-	if (code < 0) { /* a request without an answer: the client would wait for ever */
-		say("out of memory for an answer");
-		r->is_over = true;
-		r->status = STATUS_NSBOX;
-	}
+	if (code < 0)
+		rpc_out_of_memory(r);
 	nsbox_result_free(result);
 	run_free(r, run);
 }

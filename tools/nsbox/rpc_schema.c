@@ -17,6 +17,8 @@ static const char *const kind_schema[RPC_KINDS] = {
 	[RPC_MAP] = "{\"type\":\"object\",\"additionalProperties\":{\"type\":\"string\"}}",
 	[RPC_SETTINGS] = "{\"$ref\":\"#/$defs/settings\"}",
 	[RPC_OBJECT] = "{\"type\":\"object\"}",
+	[RPC_OBJECTS] = "{\"type\":\"array\",\"items\":{\"type\":\"object\"}}",
+	[RPC_ANY] = "true",
 };
 
 static const char bytes_schema[] =
@@ -43,10 +45,17 @@ static const char error_schema[] =
 	"\"system\"]},\"stage\":{\"type\":\"string\"},\"os_errno\":{\"type\":\"integer\"},"
 	"\"message\":{\"type\":\"string\"},\"hint\":{\"type\":\"string\"}}}";
 
+/* Of a run: data. Of a box that stays: text, mime, call, and "dead" and "ready" when its
+ * interpreter was started anew; those two have the id of its "open". */
 static const char event_schema[] =
 	"{\"type\":\"object\",\"required\":[\"id\",\"event\"],\"properties\":{"
-	"\"id\":{\"type\":\"integer\"},\"event\":{\"enum\":[\"stdout\",\"stderr\"]},"
-	"\"data\":{\"$ref\":\"#/$defs/bytes\"}}}";
+	"\"id\":{\"type\":\"integer\"},\"event\":{\"enum\":[\"stdout\",\"stderr\",\"display\","
+	"\"call\",\"dead\",\"ready\"]},\"data\":{\"$ref\":\"#/$defs/bytes\"},"
+	"\"text\":{\"type\":\"string\"},\"mime\":{\"type\":\"object\"},"
+	"\"call\":{\"type\":\"integer\"},\"name\":{\"type\":\"string\"},"
+	"\"args\":{\"type\":\"array\"},\"kwargs\":{\"type\":\"object\"},"
+	"\"box\":{\"type\":\"string\"},\"reason\":{\"type\":\"string\"},"
+	"\"restarted\":{\"type\":\"boolean\"}}}";
 
 static const char framing[] =
 	"4 bytes, a length in network byte order, and so many bytes of UTF-8: one JSON object, "
