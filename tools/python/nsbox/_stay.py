@@ -36,6 +36,15 @@ _PATIENCE = 20.0        # seconds over its timeout until a command is given up
 # For a box that many commands share; what the caller sets wins.
 DEFAULTS: dict[str, Any] = {"timeout": 86400, "memory": "1G", "disk": "1G", "limits_tmp": "512M",
                             "pids": 512, "limits_oom": "process", "enforce_optional": ["limits.oom"]}
+# A call of another ABI is the end of a box, and on a host with 32-bit libraries `ldd` alone makes
+# one: without their loader a program of that kind does not start, and the box goes on.
+_FOREIGN = ("/usr/lib32", "/usr/libx32", "/usr/lib/ld-linux.so.2")
+
+
+def _box_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    hidden = options.get("fs_hidden") or []
+    return {**DEFAULTS, **options,
+            "fs_hidden": [*_FOREIGN, *([hidden] if isinstance(hidden, str) else hidden)]}
 
 
 @dataclass(frozen=True)
@@ -95,8 +104,8 @@ class AsyncStay:
     """Belongs to one event loop; `Stay` does not."""
 
     def __init__(self, *, binary: str | None = None, **options: Any) -> None:
-        self._sandbox = AsyncSandbox(binary=binary, **{**DEFAULTS, **options})
-        self._fields = request_fields({**DEFAULTS, **options})
+        self._sandbox = AsyncSandbox(binary=binary)
+        self._fields = request_fields(_box_options(options))
         self._numbers = itertools.count(1)
         self._errands: dict[int, _Errand] = {}
         self._orders: "collections.deque[tuple[int, dict[str, Any]]]" = collections.deque()
