@@ -91,7 +91,7 @@ class Commands(unittest.TestCase):
 
     def test_left_running(self):
         """what a command leaves behind goes on, also when it prints; nobody waits for it"""
-        got = self.exec("sh", "-c", "(while :; do echo busy; echo more >> left; sleep 0.05; done)"
+        got = self.exec("sh", "-c", "echo > left; (while :; do echo busy; echo more >> left; sleep 0.05; done)"
                         " & echo $! > pid; echo gone")
         self.assertIn(b"gone\n", got.stdout)
         size = len(self.read("left", MIB))
