@@ -144,7 +144,7 @@ for make in (lambda: NsboxExecutionPolicy(options={"memroy": 1}),
 
 def install(place):
     """The interpreter of a new venv with all of them in it; else None and why not."""
-    pip = [os.path.join(place, "bin", "python"), "-m", "pip", "install", "-q",
+    pip = [os.path.join(place, "bin", "python"), "-m", "pip", "install", "-q", "--no-compile",
            "--disable-pip-version-check", "--retries", "1"]
     old = os.path.join(place, "fitting")
     env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
@@ -152,9 +152,9 @@ def install(place):
                  [*pip, "--no-deps", "--target", old, FITTING],
                  [*pip, "--no-deps", os.path.join(tap_unittest.REPO, "tools", "python")]):
         try:
-            ran = subprocess.run(argv, capture_output=True, text=True, timeout=420, env=env)
+            ran = subprocess.run(argv, capture_output=True, text=True, timeout=300, env=env)
         except subprocess.TimeoutExpired:
-            return None, f"{' '.join(argv[-3:])} took more than 420 s"
+            return None, f"{' '.join(argv[-3:])} took more than 300 s"
         if ran.returncode:
             lines = (ran.stderr or ran.stdout).strip().splitlines()
             return None, lines[-1] if lines else f"status {ran.returncode}"
@@ -189,15 +189,15 @@ class Upstream(unittest.TestCase):
         self.assertEqual(ran.returncode, 0, ran.stderr[-4000:])
         return [line for line in ran.stdout.splitlines() if line.startswith("told ")]
 
-    def langchain(self, path=None):
-        """name -> outcome of each of langchain's cases."""
+    def langchain(self, least, *only, path=None):
+        """Names of langchain's cases that did not pass, of at least @least; and the output."""
         suite = os.path.join(self.place, "test_nsbox.py")
         with open(suite, "w", encoding="utf-8") as file:
             file.write(SUITE)
         ran = self.run_it("-m", "pytest", "-v", "--tb=short", "-W", "ignore", "-o",
-                          "asyncio_mode=auto", "-p", "no:cacheprovider", suite, path=path)
+                          "asyncio_mode=auto", "-p", "no:cacheprovider", suite, *only, path=path)
         found = dict(re.findall(r"::(test_\w+) (PASSED|FAILED|SKIPPED|ERROR)", ran.stdout))
-        self.assertGreaterEqual(len(found), 86, ran.stdout[-4000:] + ran.stderr[-2000:])
+        self.assertGreaterEqual(len(found), least, ran.stdout[-4000:] + ran.stderr[-2000:])
         return {name for name, how in found.items() if how != "PASSED"}, ran.stdout[-6000:]
 
     def test_self_check(self):
@@ -213,12 +213,12 @@ class Upstream(unittest.TestCase):
 
     def test_langchain_fitting(self):
         """LangChain's SandboxIntegrationTests pass, every one, with the deepagents they fit"""
-        bad, said = self.langchain(os.path.join(self.place, "fitting"))
+        bad, said = self.langchain(86, path=os.path.join(self.place, "fitting"))
         self.assertEqual(bad, set(), said)
 
     def test_langchain_newest(self):
-        """with a newer deepagents they pass but for what it changed in its base class"""
-        bad, said = self.langchain()
+        """with a newer deepagents, those of writing and of names fail just where it changed"""
+        bad, said = self.langchain(25, "-k", "glob or write")
         self.assertEqual(bad, set(CHANGED), said)
 
     def test_deep_agent(self):

@@ -250,9 +250,13 @@ class Ends(unittest.TestCase):
         got = stay.call(stay.inner.exec(["sh", "-c", "echo $OPT; ls /usr/share | wc -l"]))
         self.assertEqual(got.stdout, b"of the box\n0\n")
         stay.call(stay.inner.close())
+        with self.assertRaises(errors.UsageError):
+            _stay.Stay(allow_imports=["math"])
         wrong = _stay.Stay(ro=["/nsbox-no-such-folder"])
-        with self.assertRaises(errors.NsboxError):
-            wrong.call(wrong.inner.exec(["true"]))
+        for _ in range(2):      # the second time it has the same to say
+            with self.assertRaises(errors.NsboxError) as caught:
+                wrong.call(wrong.inner.exec(["true"]))
+            self.assertIn("/nsbox-no-such-folder", str(caught.exception))
         wrong.call(wrong.inner.close())
 
 

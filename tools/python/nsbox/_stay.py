@@ -42,6 +42,9 @@ _FOREIGN = ("/usr/lib32", "/usr/libx32", "/usr/lib/ld-linux.so.2")
 
 
 def _box_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    for name in ("allow_imports", "allow_import", "imports_allow"):
+        if options.get(name) is not None:
+            raise UsageError(f"{name}: a box of commands has no rules for imports")
     hidden = options.get("fs_hidden") or []
     return {**DEFAULTS, **options,
             "fs_hidden": [*_FOREIGN, *([hidden] if isinstance(hidden, str) else hidden)]}
@@ -120,20 +123,23 @@ class AsyncStay:
         """Start the box, once. The first command does it as well. Raises nsbox.errors."""
         async with self._opening:
             if self._cell is None and self._lost is None:
-                await self._start()
+                try:
+                    await self._start()
+                except BaseException as e:
+                    self._fail(e if isinstance(e, Exception) else
+                               ConnectionLostError("opening the box was cancelled"))
+                    await self._sandbox.close()
+                    raise
+        if self._lost is not None:
+            raise self._lost
 
     async def _start(self) -> None:
         await self._sandbox.connect()
-        try:
-            self._connection: Connection = self._sandbox._open()
-            opened = await self._connection.request("open", {"language": "python",
-                                                             **self._fields})
-            self._name = opened["box"]
-            await self._in_box("tools", tools=[{"name": "errand_next", "doc": ""},
-                                               {"name": "errand_said", "doc": ""}])
-        except BaseException:
-            await self._sandbox.close()
-            raise
+        self._connection: Connection = self._sandbox._open()
+        opened = await self._connection.request("open", {"language": "python", **self._fields})
+        self._name = opened["box"]
+        await self._in_box("tools", tools=[{"name": "errand_next", "doc": ""},
+                                           {"name": "errand_said", "doc": ""}])
         self._cell = asyncio.get_running_loop().create_task(self._run_cell())
 
     async def close(self) -> None:
@@ -229,8 +235,6 @@ class AsyncStay:
 
     async def _begin(self, number: int, room: int) -> _Errand:
         await self.open()
-        if self._lost is not None:
-            raise self._lost
         if len(self._errands) >= 1024:
             raise BusyError("1024 commands run in this box already")
         errand = _Errand(room, asyncio.get_running_loop().create_future())
@@ -240,11 +244,13 @@ class AsyncStay:
     async def _end(self, number: int, patience: float | None = None) -> dict[str, Any]:
         try:
             return await asyncio.wait_for(self._errands[number].end, patience)
-        except (asyncio.CancelledError, asyncio.TimeoutError):
+        except (asyncio.CancelledError, asyncio.TimeoutError) as e:
             if self._lost is None:
                 self._order(number, "kill")
                 self._order(number, "drop")
-            raise
+            if isinstance(e, asyncio.CancelledError):
+                raise
+            raise TimeoutError("the box says nothing of a command that is over its time") from None
         finally:
             del self._errands[number]
 
