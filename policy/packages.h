@@ -19,6 +19,16 @@ enum { PACKAGE_SPEC_MAX = 512 };	/* bytes of one spec */
 int package_spec(const char *spec, struct buf *out, struct nsbox_error *err);
 
 /*
+ * The block "# /// script" of a Python source (PEP 723): its dependencies, each of them a
+ * spec that package_spec() takes, are appended to @out. No block: nothing. NSBOX_E_USAGE:
+ * two blocks, TOML that is none, a spec that is none, or a requires-python that @version
+ * ("3.11.7") does not meet.
+ */
+struct strlist;
+int package_inline(const char *text, size_t len, const char *version, struct strlist *out,
+		   struct nsbox_error *err);
+
+/*
  * A pip.conf, as Python's RawConfigParser reads it: @take is called for each value in order,
  * @key in lower case with hyphens; continuation lines are joined by newlines. What is no
  * setting is left out, as pip would end there. @take: 0, or negative to stop. 0 or that.

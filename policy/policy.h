@@ -105,6 +105,7 @@ struct policy {
 	} imports;
 	struct {
 		bool install;
+		bool in_code;		/* what the code's own block asks for (PEP 723) */
 		struct strlist list;
 	} packages;
 	struct {

@@ -321,6 +321,10 @@ const struct key policy_keys[] = {
 	  .flag = "--with", .value_name = "SPEC", .by = BY_CODE,
 	  .tighter = TIGHTER_FEWER,
 	  .help = "package that is installed before the run, as in PEP 508: name==1.2; kept in the cache" },
+	{ .name = "packages.inline", .type = KEY_BOOL,
+	  .field = AT(packages.in_code), .preset = "false", .flag = "--with-inline",
+	  .by = BY_CODE, .tighter = TIGHTER_FALSE,
+	  .help = "install what the code's own block \"# /// script\" asks for as well (PEP 723)" },
 
 	/* --- artifacts --- */
 	{ .name = "artifacts.collect", .type = KEY_CHOICE,

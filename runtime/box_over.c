@@ -62,7 +62,8 @@ int run_judge_first(struct nsbox_box *box, const struct watch *w, const struct n
 	struct nsbox_result *found = NULL, *res;
 	int r;
 
-	if (!box->examine.is_wanted || box->tier == NSBOX_TIER_STATIC || !box->policy.packages.list.n)
+	if (!box->examine.is_wanted || box->tier == NSBOX_TIER_STATIC ||
+	    (!box->policy.packages.list.n && !box->policy.packages.in_code))
 		return 0;
 	r = examine_first(&found, &box->policy, run, err);
 	if (r < 0 || !found)
@@ -78,28 +79,41 @@ int run_judge_first(struct nsbox_box *box, const struct watch *w, const struct n
 	return r < 0 ? r : 1;
 }
 
+static const struct interp *python_of(const struct interps *in)
+{
+	for (size_t i = 0; i < in->n; i++)
+		if (strcmp(in->store[i].language, "python") == 0)
+			return &in->store[i];
+	return NULL;
+}
+
 /* 1: nothing is to be run. */
 int run_take_packages(struct nsbox_box *box, const struct nsbox_run *run,
 			 struct nsbox_error *err)
 {
+	const struct policy *p = &box->policy;
 	struct packages_request q = {
-		.list = &box->policy.packages.list, .progress = run->progress,
-		.progress_arg = run->progress_arg, .running = set_helper, .running_arg = box,
+		.list = &p->packages.list, .run = p->packages.in_code ? run : NULL,
+		.progress = run->progress, .progress_arg = run->progress_arg,
+		.running = set_helper, .running_arg = box,
 	};
-	int r = q.list->n ? interps_get(&box->interps, run, err) : 0;
+	int r;
 
-	if (r < 0 || !q.list->n)
+	if (box->tier == NSBOX_TIER_STATIC || (!q.list->n && !q.run))
+		return 0;
+	r = interps_get(&box->interps, run, err);
+	if (r < 0)
 		return r;
-	for (size_t i = 0; i < box->interps.n; i++)
-		if (strcmp(box->interps.store[i].language, "python") == 0)
-			q.python = &box->interps.store[i];
+	q.python = python_of(&box->interps);
+	if (!q.python && !q.list->n)
+		return 0; /* no language with such blocks */
 	if (!q.python) {
 		err_hint(err, "packages come from a Python index: use them with python, or with 'nsbox run' where there is a python3");
 		return err_set(err, NSBOX_E_UNSUPPORTED, "packages.list is not for %s",
 			       run->language ? run->language : "a host without python3");
 	}
 	r = packages_get(&box->packages, &q, err);
-	return r < 0 ? r : !box->packages.folder;
+	return r < 0 ? r : box->packages.failed || box->packages.is_killed;
 }
 
 /* The payload could not be executed: 126 and 127 are results, the rest are errors. */

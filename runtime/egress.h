@@ -43,6 +43,8 @@ struct egress_link {
 	} published[EGRESS_PUBLISH_MAX];
 	size_t published_count;
 	bool has_ports;		/* the process has listeners of the host */
+	const char *more_hosts;	/* names of this box alone, as in /etc/hosts; NULL: none. The
+				   caller's until the run is over */
 	bool hosts_cut;		/* the host's /etc/hosts is larger than what was passed on */
 	bool is_serving;	/* a box runs, and this serves it */
 	pthread_mutex_t lock;
@@ -107,6 +109,7 @@ int egress_config_fd(struct egress_link *l, const struct policy *p, const struct
 struct egress_sources {
 	const struct policy *policy;
 	const char *resolv_conf, *hosts; /* paths */
+	const char *more_hosts;	/* text in front of what is in hosts; NULL: none */
 	uint32_t uid, gid;
 };
 int egress_config_build(struct buf *out, const struct egress_sources *from, bool *hosts_cut,

@@ -319,20 +319,23 @@ static int put_proxy(struct egress_config *c, struct buf *b, const char *url,
 }
 
 /* A larger one ends with its last whole line below the bound; none is an empty one. */
-static int put_hosts(struct egress_config *c, struct buf *b, const char *path, bool *is_cut)
+static int put_hosts(struct egress_config *c, struct buf *b, const struct egress_sources *from,
+		     bool *is_cut)
 {
 	struct buf text = BUF_INIT(HOSTS_MAX);
+	size_t more = from->more_hosts ? strlen(from->more_hosts) : 0;
 
-	if (fd_read_file(AT_FDCWD, path, &text) < 0) {
+	if (fd_read_file(AT_FDCWD, from->hosts, &text) < 0) {
 		*is_cut = errno == EFBIG;
 		if (!*is_cut)
 			buf_clear(&text);
 		while (text.len && text.data[text.len - 1] != '\n')
 			text.len--;
 	}
-	if (text.len) {
+	if (text.len + more) {
 		c->hosts = begin_part(b);
-		c->hosts_len = (uint32_t)text.len;
+		c->hosts_len = (uint32_t)(text.len + more);
+		buf_add(b, from->more_hosts, more);
 		buf_add(b, text.data, text.len);
 	}
 	buf_free(&text);
@@ -370,7 +373,7 @@ int egress_config_build(struct buf *out, const struct egress_sources *from, bool
 	if (r >= 0)
 		r = put_rules(&c, out, p, err);
 	if (r >= 0)
-		r = put_hosts(&c, out, from->hosts, hosts_cut);
+		r = put_hosts(&c, out, from, hosts_cut);
 	if (r >= 0)
 		r = put_proxy(&c, out, p->net.proxy, err);
 	if (r < 0)
@@ -389,6 +392,7 @@ int egress_config_fd(struct egress_link *l, const struct policy *p, const struct
 	bool has_ids = id->may_map && id->uids.count && id->gids.count;
 	const struct egress_sources from = {
 		.policy = p, .resolv_conf = "/etc/resolv.conf", .hosts = "/etc/hosts",
+		.more_hosts = l->more_hosts,
 		.uid = has_ids ? identity_uid(id, l->process.pid) : UINT32_MAX,
 		.gid = has_ids ? identity_gid(id, l->process.pid) : UINT32_MAX,
 	};

@@ -16,33 +16,48 @@ static bool is_language(const char *language, const char *name)
 	return canonical && strcmp(canonical, name) == 0;
 }
 
+static int refuse_language(struct nsbox_error *err)
+{
+	err_hint(err, "leave imports.allow out, or give a Python source with 'nsbox code'");
+	return err_set(err, NSBOX_E_UNSUPPORTED,
+		       "imports.allow can only be enforced for a Python source");
+}
+
+int examine_kernel(struct examine *out, enum nsbox_tier tier, const struct policy *p,
+		   const struct nsbox_run *run, struct nsbox_error *err)
+{
+	bool has_rules = p->imports.allow.is_set;
+
+	if (tier == NSBOX_TIER_STATIC)
+		return err_set(err, NSBOX_E_USAGE, "the tier static runs nothing, so it has no kernels");
+	*out = (struct examine){
+		.has_check = has_rules,
+		.check = { .allow = has_rules ? &p->imports.allow.list : NULL,
+			   .strict = p->imports.mode == IMPORT_STRICT },
+	};
+	return has_rules && !is_language(run->language, "python") ? refuse_language(err) : 0;
+}
+
 int examine_decide(struct examine *out, enum nsbox_tier tier, const struct policy *p,
 		   const struct nsbox_run *run, struct nsbox_error *err)
 {
 	bool is_static = tier == NSBOX_TIER_STATIC, has_rules = p->imports.allow.is_set;
-	bool is_kernel = (run->flags & RUN_KERNEL) != 0;
 
 	*out = (struct examine){
-		/* A kernel judges each cell by itself, and answers with an error. */
-		.is_wanted = is_static || (has_rules && !is_kernel),
+		.is_wanted = is_static || has_rules,
 		.has_check = is_static || has_rules,
 		.check = { .only = is_static, .allow = has_rules ? &p->imports.allow.list : NULL,
 			   .strict = p->imports.mode == IMPORT_STRICT,
 			   .with_ast = (run->flags & NSBOX_RUN_AST) != 0 },
 	};
-	if (is_static && is_kernel)
-		return err_set(err, NSBOX_E_USAGE, "the tier static runs nothing, so it has no kernels");
 	if (is_static && !run->language) {
 		err_hint(err, "give code or file with a language");
 		return err_set(err, NSBOX_E_USAGE, "the tier static checks sources, not commands");
 	}
 	if (!out->has_check)
 		return 0;
-	if (has_rules && !is_language(run->language, "python")) {
-		err_hint(err, "leave imports.allow out, or give a Python source with 'nsbox code'");
-		return err_set(err, NSBOX_E_UNSUPPORTED,
-			       "imports.allow can only be enforced for a Python source");
-	}
+	if (has_rules && !is_language(run->language, "python"))
+		return refuse_language(err);
 	if (out->is_wanted && (run->flags & NSBOX_RUN_CHANNEL))
 		return err_set(err, NSBOX_E_USAGE,
 			       "a run whose source is checked has no channel of its own");

@@ -23,6 +23,10 @@ struct examine {
 int examine_decide(struct examine *out, enum nsbox_tier tier, const struct policy *p,
 		   const struct nsbox_run *run, struct nsbox_error *err);
 
+/* The same of a kernel, which judges each cell itself: there is no report. */
+int examine_kernel(struct examine *out, enum nsbox_tier tier, const struct policy *p, const struct nsbox_run *run,
+		   struct nsbox_error *err);
+
 /* The policy of a box that only checks: nothing of the caller's but his import rules and
  * what a host must enforce. */
 int examine_policy(struct policy *out, const struct policy *p, struct nsbox_error *err);

@@ -18,18 +18,9 @@
 #include "boot_js.inc"
 #include "boot_py.inc"
 #include "boot_sh.inc"
-#include "kernel_files_py.inc"
-#include "kernel_js.inc"
-#include "kernel_py.inc"
-#include "kernel_sh.inc"
-#include "kernel_shell_py.inc"
-#include "kernel_show_py.inc"
-#include "kernel_types_js.inc"
-#include "kernel_types_py.inc"
 #include "late_py.inc"
 #include "pth_py.inc"
 
-#define CELL_NAME "<cell>"
 #define FILES_MAX 12
 
 struct language {
@@ -157,32 +148,6 @@ static void add_part(struct draft *d, const char *path, const void *text, size_t
 	draft_file(d, path, &b);
 }
 
-/* Named like the boot program, which says why. */
-#define PYTHON_PART(name) BOX_RUN_DIR "/importlib_bootstrap" name ".py"
-#define PYTHON_BOOT PYTHON_PART("")
-
-static const struct {
-	const char *path;
-	const unsigned char *text;
-	size_t len;
-} python_kernel[] = {
-	{ PYTHON_PART("_types"), kernel_types_py, sizeof(kernel_types_py) },
-	{ PYTHON_PART("_show"), kernel_show_py, sizeof(kernel_show_py) },
-	{ PYTHON_PART("_shell"), kernel_shell_py, sizeof(kernel_shell_py) },
-	{ PYTHON_PART("_kernel"), kernel_py, sizeof(kernel_py) },
-	{ PYTHON_PART("_files"), kernel_files_py, sizeof(kernel_files_py) },
-};
-
-static void add_python_kernel(struct draft *d, struct buf *b)
-{
-	buf_str(b, "KERNEL = [");
-	for (size_t i = 0; d->r->is_kernel && i < ARRAY_SIZE(python_kernel); i++) {
-		python_element(b, python_kernel[i].path, false);
-		add_part(d, python_kernel[i].path, python_kernel[i].text, python_kernel[i].len);
-	}
-	buf_str(b, "]\n");
-}
-
 static void python_names(struct buf *b, const struct lang_request *r)
 {
 	const char *file = r->is_kernel ? PYTHON_BOOT : r->file;
@@ -201,7 +166,7 @@ static void python_boot(struct draft *d, const char *path)
 	struct buf b = BUF_INIT(BOOT_MAX);
 
 	python_names(&b, r);
-	add_python_kernel(d, &b);
+	kernel_python(d, &b);
 	python_setting(&b, "PROJECT", r->project);
 	python_setting(&b, "PACKAGES", r->packages);
 	python_setting(&b, "LATE", late);
@@ -277,17 +242,6 @@ static bool node_wants_detect_flag(const char *version)
 	       (major == 21 && minor >= 1) || (major == 22 && minor < 7);
 }
 
-static void javascript_kernel(struct draft *d)
-{
-	static const char path[] = BOX_RUN_DIR "/kernel.js";
-	struct buf b = BUF_INIT(BOOT_MAX);
-
-	draft_arg(d, path);
-	buf_add(&b, kernel_types_js, sizeof(kernel_types_js));
-	buf_add(&b, kernel_js, sizeof(kernel_js));
-	draft_file(d, path, &b);
-}
-
 static void build_javascript(struct draft *d)
 {
 	static const char boot[] = BOX_RUN_DIR "/boot.js";
@@ -299,7 +253,7 @@ static void build_javascript(struct draft *d)
 	if (node_wants_detect_flag(r->interp->version))
 		draft_arg(d, "--experimental-detect-module");
 	if (r->is_kernel) {
-		javascript_kernel(d);
+		kernel_javascript(d);
 		return;
 	}
 	if (!r->code) {
@@ -313,15 +267,6 @@ static void build_javascript(struct draft *d)
 	buf_add(&b, boot_js, sizeof(boot_js));
 	draft_file(d, boot, &b);
 	draft_code(d, "");
-}
-
-static void bash_kernel(struct draft *d)
-{
-	struct buf b = BUF_INIT(BOOT_MAX);
-
-	buf_str(&b, "nsbox_start; ");
-	buf_add(&b, kernel_sh, sizeof(kernel_sh));
-	draft_file(d, BOX_RUN_DIR "/" CELL_NAME, &b);
 }
 
 /* BASH_ENV is not read under POSIXLY_CORRECT: the program is not found then. */
@@ -338,7 +283,7 @@ static void build_bash(struct draft *d)
 	draft_file(d, boot, &b);
 	draft_code(d, "nsbox_start; ");
 	if (d->r->is_kernel)
-		bash_kernel(d);
+		kernel_bash(d);
 }
 
 #define LIST(...) (const char *const[]){ __VA_ARGS__, NULL }

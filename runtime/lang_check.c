@@ -1,13 +1,14 @@
 /*
  * lang_check.c - the commands that judge a source before, or instead of, running it
  *
- * Owns check.py, check_main.py, imports.py and check.js (runtime/lang/), built in as data.
+ * Owns check.py, check_ast.py, check_main.py, imports.py and check.js (runtime/lang/), built in as data.
  * Runs in the launcher. What they report is read by report.c.
  */
 #include "runtime/lang_parts.h"
 
 #include <string.h>
 
+#include "check_ast_py.inc"
 #include "check_js.inc"
 #include "check_main_py.inc"
 #include "check_py.inc"
@@ -18,6 +19,8 @@ static const char *name_of(const struct lang_request *r)
 	return r->code ? CODE_NAME : r->file;
 }
 
+/* The rules, then the program that knows them; the tree's part is compiled at every start,
+ * so it comes only when it is wanted. */
 static void python_rules(struct buf *b, const struct lang_check *c)
 {
 	if (c->allow)
@@ -26,6 +29,9 @@ static void python_rules(struct buf *b, const struct lang_check *c)
 		buf_str(b, "ALLOW = None\n");
 	buf_fmt(b, "STRICT = %s\nWITH_AST = %s\n", c->strict ? "True" : "False",
 		c->with_ast ? "True" : "False");
+	buf_add(b, check_py, sizeof(check_py));
+	if (c->with_ast)
+		buf_add(b, check_ast_py, sizeof(check_ast_py));
 }
 
 void check_python(struct draft *d)
@@ -41,7 +47,6 @@ void check_python(struct draft *d)
 	python_setting(&b, "SOURCE", d->r->code ? CODE_PATH : d->r->file);
 	python_setting(&b, "PROJECT", d->r->project);
 	python_rules(&b, d->r->check);
-	buf_add(&b, check_py, sizeof(check_py));
 	buf_add(&b, check_main_py, sizeof(check_main_py));
 	draft_file(d, path, &b);
 	draft_code(d, "");
@@ -53,7 +58,6 @@ const char *check_rules(struct draft *d)
 	struct buf b = BUF_INIT(BOOT_MAX);
 
 	python_rules(&b, d->r->check);
-	buf_add(&b, check_py, sizeof(check_py));
 	buf_add(&b, imports_py, sizeof(imports_py));
 	draft_file(d, path, &b);
 	return path;

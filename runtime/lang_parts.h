@@ -7,6 +7,10 @@
 
 #define CODE_NAME "<code>"
 #define CODE_PATH BOX_RUN_DIR "/" CODE_NAME
+#define CELL_NAME "<cell>"
+/* The warnings module takes files of such names for the interpreter's own (boot.py). */
+#define PYTHON_PART(name) BOX_RUN_DIR "/importlib_bootstrap" name ".py"
+#define PYTHON_BOOT PYTHON_PART("")
 #define CODE_MAX ((size_t)16 << 20)
 #define BOOT_MAX ((size_t)4 << 20) /* a boot program and its settings */
 
@@ -35,5 +39,11 @@ void check_javascript(struct draft *d);
 void check_bash(struct draft *d);
 /* For boot.py: the file that judges imports; its path, or NULL when there are no rules. */
 const char *check_rules(struct draft *d);
+
+/* lang_kernel.c. The program that runs cells; for Python the setting KERNEL as well, which
+ * is empty when no kernel is asked for. */
+void kernel_python(struct draft *d, struct buf *boot);
+void kernel_javascript(struct draft *d);
+void kernel_bash(struct draft *d);
 
 #endif

@@ -11,15 +11,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/sha256.h"
 #include "policy/packages.h"
 #include "rootfs/paths.h"
 
-enum { REASON_MAX = 4096, ABOUT_MAX = 256 * 1024 };
+enum { REASON_MAX = 4096, ABOUT_MAX = 256 * 1024, CODE_MAX = 16 << 20 };
 
 void packages_free(struct packages *p)
 {
@@ -51,9 +53,8 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int take_specs(struct work *w, struct nsbox_error *err)
+static int add_specs(struct work *w, const struct strlist *list, struct nsbox_error *err)
 {
-	const struct strlist *list = w->r->list;
 	int r = 0;
 
 	for (size_t i = 0; i < list->n && r == 0; i++) {
@@ -65,6 +66,44 @@ static int take_specs(struct work *w, struct nsbox_error *err)
 			r = err_nomem(err);
 		buf_free(&one);
 	}
+	return r;
+}
+
+/* A file that cannot be read is the run's to refuse, in its own words. */
+static void read_source(struct buf *out, const char *path)
+{
+	owned_fd int fd = openat(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && fd_read_all(fd, out) < 0)
+		buf_clear(out);
+}
+
+static int add_inline(struct work *w, struct nsbox_error *err)
+{
+	const struct nsbox_run *run = w->r->run;
+	struct buf text = BUF_INIT(CODE_MAX);
+	struct strlist found = { 0 };
+	int r;
+
+	if (run->file)
+		read_source(&text, run->file);
+	else if (run->code)
+		buf_add(&text, run->code, run->code_len ? run->code_len : strlen(run->code));
+	r = package_inline(buf_text(&text), text.len, w->r->python->version, &found, err);
+	if (r == 0)
+		r = add_specs(w, &found, err);
+	strlist_free(&found);
+	buf_free(&text);
+	return r;
+}
+
+static int take_specs(struct work *w, struct nsbox_error *err)
+{
+	int r = add_specs(w, w->r->list, err);
+
+	if (r == 0 && w->r->run)
+		r = add_inline(w, err);
 	if (w->specs.n > 1)
 		qsort(w->specs.v, w->specs.n, sizeof(*w->specs.v), by_text);
 	return r;
@@ -260,8 +299,9 @@ static int find(struct packages *out, struct work *w, struct nsbox_error *err)
 {
 	int r = take_specs(w, err);
 
-	if (r == 0)
-		r = pip_config_read(&w->config, w->r->python->program, err);
+	if (r < 0 || !w->specs.n)
+		return r;
+	r = pip_config_read(&w->config, w->r->python->program, err);
 	if (r == 0)
 		r = store_open(&w->store, true, err);
 	if (r < 0)

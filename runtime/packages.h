@@ -34,6 +34,7 @@ void packages_free(struct packages *p);
 
 struct packages_request {
 	const struct strlist *list;	/* of the policy, checked */
+	const struct nsbox_run *run;	/* its code may ask for more (PEP 723); NULL: it may not */
 	const struct interp *python;
 	void (*progress)(void *arg, const char *text); /* NULL: nobody wants to know */
 	void *progress_arg;
@@ -42,7 +43,7 @@ struct packages_request {
 	bool (*running)(void *arg, struct nsbox_box *box);
 	void *running_arg;
 };
-/* 0 with a layer or with `failed`; negative: not even tried. */
+/* 0 with a layer, with `failed`, or with neither: nothing was asked for; negative: not even tried. */
 int packages_get(struct packages *out, const struct packages_request *r, struct nsbox_error *err);
 
 /* --- packages_pip.c ------------------------------------------------------------------- */
@@ -56,6 +57,7 @@ struct pip_config {
 	struct pip_setting *v;
 	size_t n;
 	struct strlist folders;	/* of the host, shown to the install box as /index/0, ... */
+	struct strlist trusted;	/* whose certificates are not looked at */
 	struct strlist hosts;	/* HOST:PORT that it may reach */
 	struct strlist private; /* addresses behind them that no box reaches otherwise */
 	struct strlist secrets;	/* never to be shown */
@@ -63,11 +65,13 @@ struct pip_config {
 	struct buf conf;	/* text of the pip.conf in the box: no login in it */
 	struct buf netrc;	/* the logins */
 	struct buf ca, client, constraints; /* contents of files */
+	struct buf names;	/* as in /etc/hosts: what the install box calls the host's loopback */
 	struct buf shown;	/* one line for people: where packages come from */
 };
 #define PIP_CONFIG_INIT { .conf = BUF_INIT(1 << 20), .netrc = BUF_INIT(1 << 20), \
 			  .ca = BUF_INIT(4 << 20), .client = BUF_INIT(1 << 20), \
-			  .constraints = BUF_INIT(1 << 20), .shown = BUF_INIT(1 << 16) }
+			  .constraints = BUF_INIT(1 << 20), .names = BUF_INIT(1 << 16), \
+			  .shown = BUF_INIT(1 << 16) }
 /* What pip would take from its files and variables. @program: the interpreter. */
 int pip_config_read(struct pip_config *c, const char *program, struct nsbox_error *err);
 /* The addresses of `private`: name look-ups, so only before an install. */

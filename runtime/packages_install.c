@@ -232,6 +232,8 @@ static int run_box(const struct install *i, const struct nsbox_policy *policy, c
 	run.interpreter = i->r->python->program;
 	run.cwd = "/workspace";
 	run.name = "packages";
+	if (i->config->names.len)
+		box->egress.more_hosts = buf_text(&i->config->names);
 	code = run_watched(i, box, &run, res, err);
 	nsbox_box_close(box);
 	return code;

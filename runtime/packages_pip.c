@@ -38,6 +38,7 @@ void pip_config_free(struct pip_config *c)
 	free(c->v);
 	strlist_free(&c->folders);
 	strlist_free(&c->hosts);
+	strlist_free(&c->trusted);
 	strlist_free(&c->private);
 	strlist_free(&c->secrets);
 	free(c->proxy);
@@ -46,6 +47,7 @@ void pip_config_free(struct pip_config *c)
 	buf_free(&c->ca);
 	buf_free(&c->client);
 	buf_free(&c->constraints);
+	buf_free(&c->names);
 	buf_free(&c->shown);
 	*c = (struct pip_config)PIP_CONFIG_INIT;
 }
@@ -239,6 +241,60 @@ static int add_host(struct pip_config *c, const char *host, unsigned port)
 	return strlist_has(&c->hosts, text) ? 0 : strlist_add(&c->hosts, text);
 }
 
+/* 127.0.0.1, localhost: addresses[0] and, for the name, [1]; false: something else. */
+static bool is_loopback(const char *host, char addresses[2][EGRESS_ADDR_TEXT])
+{
+	struct egress_addr a;
+	bool is_name = strcmp(host, "localhost") == 0;
+
+	if (!is_name && strcmp(host, "::1") != 0 &&
+	    !(addr_parse_loose(&a, host) && a.family == 4 && a.bytes[0] == 127))
+		return false;
+	addresses[1][0] = '\0';
+	if (is_name || strcmp(host, "::1") == 0)
+		snprintf(addresses[is_name], EGRESS_ADDR_TEXT, "::1");
+	if (is_name)
+		snprintf(addresses[0], EGRESS_ADDR_TEXT, "127.0.0.1");
+	else if (strcmp(host, "::1") != 0)
+		egress_addr_text(&a, addresses[0]);
+	return true;
+}
+
+/*
+ * The loopback of a box is its own: what connects there never leaves it. So the install box
+ * knows the host's by another name, which only its supervisor can look up.
+ */
+static int rename_loopback(struct pip_config *c, char **host, bool *is_renamed)
+{
+	char addresses[2][EGRESS_ADDR_TEXT], name[128];
+	int r = 0;
+
+	*is_renamed = is_loopback(*host, addresses);
+	if (!*is_renamed)
+		return 0;
+	snprintf(name, sizeof(name), "%s.loopback.nsbox.internal",
+		 addresses[1][0] ? "name" : addresses[0]);
+	for (char *p = name; strncmp(p, ".loopback", 9) != 0; p++)
+		*p = (char)(*p == '.' ? '-' : *p == ':' ? '0' : *p);
+	for (int i = 0; i < 2 && addresses[i][0] && r == 0; i++) {
+		buf_fmt(&c->names, "%s %s\n", addresses[i], name);
+		if (!strlist_has(&c->private, addresses[i]))
+			r = strlist_add(&c->private, addresses[i]);
+	}
+	free(*host);
+	*host = strdup(name);
+	return *host ? r : -1;
+}
+
+/* The URL without its login, and with the host as the install box knows it. */
+static void put_url(struct buf *out, const struct index_url *u)
+{
+	const char *rest = strstr(u->bare, "://") + 3;
+
+	buf_add(out, u->bare, (size_t)(rest - u->bare));
+	buf_fmt(out, "%s:%u%s", u->host, u->port, u->path);
+}
+
 /* A folder of the host under the name that it has in the install box. */
 static int add_folder(struct pip_config *c, const char *path, const char *scheme)
 {
@@ -264,19 +320,27 @@ static int add_url(struct pip_config *c, const char *key, const char *text,
 		   struct nsbox_error *err)
 {
 	owned(index_url_free) struct index_url u = { 0 };
+	bool is_renamed;
 	int r;
 
 	if (!index_url_parse(&u, text))
 		return refuse_url(c, key, err);
 	if (u.is_file)
 		return add_folder(c, u.path, "file://") < 0 ? err_nomem(err) : 0;
-	r = add_host(c, u.host, u.port);
+	buf_fmt(&c->shown, "%s%s", c->shown.len ? ", " : "", u.bare);
+	r = rename_loopback(c, &u.host, &is_renamed);
+	if (r == 0)
+		r = add_host(c, u.host, u.port);
+	if (r == 0 && is_renamed) /* as pip trusts the loopback without being told */
+		r = strlist_add(&c->trusted, u.host);
 	if (r == 0 && strcmp(u.host, "pypi.org") == 0 && !strlist_has(&c->hosts, DEFAULT_FILES))
 		r = strlist_add(&c->hosts, DEFAULT_FILES);
 	if (r == 0)
 		r = add_login(c, &u);
-	buf_str(&c->conf, u.bare);
-	buf_fmt(&c->shown, "%s%s", c->shown.len ? ", " : "", u.bare);
+	if (r == 0 && is_renamed)
+		put_url(&c->conf, &u);
+	else
+		buf_str(&c->conf, u.bare);
 	return r < 0 ? err_nomem(err) : 0;
 }
 
@@ -304,32 +368,6 @@ static int add_link(struct pip_config *c, const char *text, struct nsbox_error *
 	return !path || add_folder(c, path, "") < 0 ? err_nomem(err) : 0;
 }
 
-static int add_list(struct pip_config *c, const char *key,
-		    int (*add)(struct pip_config *c, const char *text, struct nsbox_error *err),
-		    struct nsbox_error *err)
-{
-	const char *at = get(c, key), *end;
-	int r = 0;
-
-	if (!at)
-		return 0;
-	buf_fmt(&c->conf, "%s =", key);
-	while (r == 0 && (end = next_word(&at))) {
-		owned_mem char *word = strndup(at, (size_t)(end - at));
-
-		buf_str(&c->conf, "\n  ");
-		r = word ? add(c, word, err) : err_nomem(err);
-		at = end;
-	}
-	buf_char(&c->conf, '\n');
-	return r;
-}
-
-static int add_extra(struct pip_config *c, const char *text, struct nsbox_error *err)
-{
-	return add_url(c, "extra-index-url", text, err);
-}
-
 /* HOST or HOST:PORT: certificates are not looked at; and one more place to reach. */
 static int add_trusted(struct pip_config *c, const char *text, struct nsbox_error *err)
 {
@@ -341,11 +379,40 @@ static int add_trusted(struct pip_config *c, const char *text, struct nsbox_erro
 	if (snprintf(url, sizeof(url), "https://%s", text) >= (int)sizeof(url) ||
 	    !index_url_parse(&u, url) || u.user || u.path[0])
 		return refuse_url(c, "trusted-host", err);
-	buf_str(&c->conf, text);
-	r = add_host(c, u.host, u.port);
+	r = strlist_add(&c->trusted, text);
+	if (r == 0)
+		r = add_host(c, u.host, u.port);
 	if (r == 0 && !has_port)
 		r = add_host(c, u.host, 80);
 	return r < 0 ? err_nomem(err) : 0;
+}
+
+static int add_list(struct pip_config *c, const char *key,
+		    int (*add)(struct pip_config *c, const char *text, struct nsbox_error *err),
+		    struct nsbox_error *err)
+{
+	const char *at = get(c, key), *end;
+	int r = 0;
+
+	if (!at)
+		return 0;
+	if (add != add_trusted)
+		buf_fmt(&c->conf, "%s =", key);
+	while (r == 0 && (end = next_word(&at))) {
+		owned_mem char *word = strndup(at, (size_t)(end - at));
+
+		if (add != add_trusted)
+			buf_str(&c->conf, "\n  ");
+		r = word ? add(c, word, err) : err_nomem(err);
+		at = end;
+	}
+	buf_char(&c->conf, '\n');
+	return r;
+}
+
+static int add_extra(struct pip_config *c, const char *text, struct nsbox_error *err)
+{
+	return add_url(c, "extra-index-url", text, err);
 }
 
 static int add_indexes(struct pip_config *c, struct nsbox_error *err)
@@ -365,7 +432,11 @@ static int add_indexes(struct pip_config *c, struct nsbox_error *err)
 		if (r == 0)
 			r = add_list(c, "trusted-host", add_trusted, err);
 	}
-	return r < 0 ? r : add_list(c, "find-links", add_link, err);
+	if (r == 0)
+		r = add_list(c, "find-links", add_link, err);
+	for (size_t i = 0; i < c->trusted.n; i++)
+		buf_fmt(&c->conf, "%s  %s\n", i ? "" : "trusted-host =\n", c->trusted.v[i]);
+	return r;
 }
 
 /* ----------------------------------------------------------------- the others -- */
@@ -477,16 +548,6 @@ int pip_config_read(struct pip_config *c, const char *program, struct nsbox_erro
 
 /* ------------------------------------------------------------------- addresses -- */
 
-/* The loopback of the box is its own: what connects there never leaves it. */
-static int refuse_loopback(const char *host, struct nsbox_error *err)
-{
-	err_hint(err, "give an address of this machine that is not 127.0.0.1, or a folder of wheels: "
-		      "PIP_NO_INDEX=1 PIP_FIND_LINKS=DIR");
-	return err_set(err, NSBOX_E_UNSUPPORTED,
-		       "pip's index on %s cannot be asked: a box does not reach the host's loopback",
-		       host);
-}
-
 static int add_private(struct pip_config *c, const struct sockaddr *sa)
 {
 	struct egress_addr a = { .family = sa->sa_family == AF_INET6 ? 6 : 4 };
@@ -502,14 +563,6 @@ static int add_private(struct pip_config *c, const struct sockaddr *sa)
 	return strlist_has(&c->private, text) ? 0 : strlist_add(&c->private, text);
 }
 
-static bool is_loopback(const char *host)
-{
-	struct egress_addr a;
-
-	return strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0 ||
-	       (addr_parse_loose(&a, host) && a.family == 4 && a.bytes[0] == 127);
-}
-
 /* The caller named these hosts in pip's settings, so that their addresses may be private:
  * exactly those that the names have now. A name without one is the install's business. */
 static int resolve(struct pip_config *c, const char *text, struct nsbox_error *err)
@@ -522,8 +575,6 @@ static int resolve(struct pip_config *c, const char *text, struct nsbox_error *e
 
 	if (host_port_split(&h, text, &bad) < 0)
 		return err_set(err, NSBOX_E_USAGE, "pip's setting of an index names no host");
-	if (is_loopback(h.host))
-		return refuse_loopback(h.host, err);
 	if (getaddrinfo(h.host, NULL, &hints, &list) != 0)
 		return 0;
 	for (const struct addrinfo *a = list; a && r == 0; a = a->ai_next)

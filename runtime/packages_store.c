@@ -291,14 +291,38 @@ static int put_about(int fd, const struct buf *about, const struct layer_size *s
 	return r;
 }
 
+static const char *const known[] = { "packages", "lock" };
+
+static bool is_known(const char *name)
+{
+	return strcmp(name, known[0]) == 0 || strcmp(name, known[1]) == 0 || strcmp(name, ".") == 0 ||
+	       strcmp(name, "..") == 0;
+}
+
+/* pip's own leavings, and whatever else a build script put there. */
+static int remove_others(int fd)
+{
+	owned_fd int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	owned_dir DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	const struct dirent *e;
+	int r = 0;
+
+	if (!d)
+		return -1;
+	(void)take_fd(copy); /* the DIR has it now */
+	while (r == 0 && (e = readdir(d)))
+		if (!is_known(e->d_name))
+			r = store_remove(fd, e->d_name);
+	return r;
+}
+
 /* Nothing of the box is left that could write here when this runs. */
 static int clean_all(struct clean *c, int fd, const struct buf *about)
 {
-	static const char *const known[] = { "packages", "lock" };
 	struct stat st;
 	int r = 0;
 
-	if (store_remove(fd, "tmp") < 0 || store_remove(fd, "about") < 0 || fstat(fd, &st) < 0)
+	if (remove_others(fd) < 0 || fstat(fd, &st) < 0)
 		return -1;
 	c->dev = st.st_dev;
 	for (size_t i = 0; i < ARRAY_SIZE(known) && r == 0; i++)
@@ -318,7 +342,9 @@ int store_commit(const struct store *s, const char *id, const struct buf *about,
 
 	entry(name, id, ".new");
 	entry(failed, id, ".failed");
-	fd = open_folder(s->fd, name);
+	/* The box had it as a folder of its own, mode included. */
+	if (fchmodat(s->fd, name, 0700, 0) == 0)
+		fd = open_folder(s->fd, name);
 	r = fd < 0 ? -1 : clean_all(&c, fd, about);
 	if (r == 0 && renameat(s->fd, name, s->fd, id) < 0)
 		r = -1;

@@ -109,7 +109,7 @@ int nsbox_kernel_open(struct nsbox_kernel **out, struct nsbox_box *box, const st
 	k->last_event = &k->events;
 	r = run_read_kernel(&k->run, run, err);
 	if (r >= 0)
-		r = examine_decide(&box->examine, box->tier, &box->policy, &k->run, err);
+		r = examine_kernel(&box->examine, box->tier, &box->policy, &k->run, err);
 	if (r >= 0)
 		r = keep_run(k, err);
 	if (r >= 0)
@@ -189,23 +189,25 @@ static int write_request(struct nsbox_kernel *k, struct buf *text, uint64_t id,
 	return text->failed ? err_nomem(err) : 0;
 }
 
-static int queue(struct nsbox_kernel *k, struct repl_request head, const char *json, size_t len,
-		 struct nsbox_error *err)
+static int queue(struct nsbox_kernel *k, const struct repl_request *head, const char *json,
+		 size_t len, struct nsbox_error *err)
 {
 	owned(buf_free) struct buf text = BUF_INIT(2 * REPL_FRAME_MAX);
 	struct repl_request *q;
 	int r;
 
-	if (is_known(k, head.id))
+	if (is_known(k, head->id))
 		return err_set(err, NSBOX_E_USAGE, "the request %llu is not done yet: choose another id",
-			       (unsigned long long)head.id);
-	r = write_request(k, &text, head.id, json, len, err);
+			       (unsigned long long)head->id);
+	r = write_request(k, &text, head->id, json, len, err);
 	if (r < 0)
 		return r;
 	q = malloc(sizeof(*q) + text.len);
 	if (!q)
 		return err_nomem(err);
-	*q = head;
+	q->next = NULL;
+	q->id = head->id;
+	q->timeout_ms = head->timeout_ms;
 	q->len = text.len;
 	memcpy(q->text, text.data, text.len);
 	*k->last_request = q;
@@ -233,7 +235,7 @@ int nsbox_kernel_send(struct nsbox_kernel *k, const char *json, size_t len, stru
 		err_hint(err, "read events until the requests before are done");
 		return err_set(err, NSBOX_E_BUSY, "more than 128 MiB of requests are queued");
 	}
-	return call ? send_answer(k, call, json, len, err) : queue(k, head, json, len, err);
+	return call ? send_answer(k, call, json, len, err) : queue(k, &head, json, len, err);
 }
 
 int nsbox_kernel_next(struct nsbox_kernel *k, const char **json, size_t *len,

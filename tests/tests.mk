@@ -44,5 +44,5 @@ EXTRA_LIBS_test_egress_dns_diff := -lldns -lresolv
 $(B)/tests/test_egress_program $(B)/asan/tests/test_egress_program: | $(B)/bin/nsbox-egress
 
 # These include the sources that they test.
-$(foreach b,tests/test_rpc asan/tests/test_rpc fuzz/fuzz_rpc fuzz/fuzz_rpc_json,$(B)/$(b)): \
+$(foreach b,tests/test_rpc asan/tests/test_rpc fuzz/fuzz_rpc,$(B)/$(b)): \
 	$(wildcard tools/nsbox/rpc*.[ch])

@@ -85,6 +85,22 @@ const struct egress_config *config_map(int fd)
 	return NULL;
 }
 
+static bool same_text(const struct egress_config *a, uint32_t at, const struct egress_config *b,
+		      uint32_t bt)
+{
+	if (!at || !bt)
+		return at == bt;
+	return strcmp((const char *)a + at, (const char *)b + bt) == 0;
+}
+
+bool config_same_proxy(const struct egress_config *a, const struct egress_config *b)
+{
+	return a->proxy.kind == b->proxy.kind && a->proxy.port == b->proxy.port &&
+	       same_text(a, a->proxy.host, b, b->proxy.host) &&
+	       same_text(a, a->proxy.user, b, b->proxy.user) &&
+	       same_text(a, a->proxy.password, b, b->proxy.password);
+}
+
 void config_unmap(const struct egress_config *c)
 {
 	if (c)

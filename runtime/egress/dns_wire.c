@@ -13,6 +13,7 @@ enum { /* the second 16 bits of the header */
 	BIT_QR = 0x8000, BIT_TC = 0x0200, BIT_RD = 0x0100, BIT_RA = 0x0080, BIT_CD = 0x0010,
 	OPCODE_SHIFT = 11, OPCODE_MASK = 15, RCODE_MASK = 15,
 	EDNS_DO = 0x8000, OPT_SIZE = 11,
+	OPTION_EXTENDED = 15, EXTENDED_SIZE = 6, /* RFC 8914, without a text */
 };
 
 /* --- reading ----------------------------------------------------------------- */
@@ -116,6 +117,7 @@ struct out {
 	uint8_t *p;
 	size_t size, len;
 	bool full;
+	uint16_t extended;	/* error, of the OPT to come */
 };
 
 static void put(struct out *o, const void *data, size_t len)
@@ -146,7 +148,17 @@ static void put_opt(struct out *o, const struct dns_query *q, enum dns_rcode rco
 	put16(o, DNS_UDP_EDNS);
 	put16(o, (unsigned)rcode >> 4 << 8);
 	put16(o, q->wants_dnssec ? EDNS_DO : 0);
-	put16(o, 0);
+	put16(o, o->extended ? EXTENDED_SIZE : 0);
+	if (!o->extended)
+		return;
+	put16(o, OPTION_EXTENDED);
+	put16(o, sizeof(o->extended));
+	put16(o, o->extended);
+}
+
+static size_t opt_size(const struct out *o, const struct dns_query *q)
+{
+	return !q->has_edns ? 0 : OPT_SIZE + (o->extended ? EXTENDED_SIZE : 0);
 }
 
 static void put_head(struct out *o, const struct dns_query *q, enum dns_rcode rcode)
@@ -181,14 +193,14 @@ static size_t finish(struct out *o, const struct dns_query *q, enum dns_rcode rc
 		     size_t records, unsigned count)
 {
 	if (o->full) {
-		*o = (struct out){ o->p, o->size, records, false };
+		*o = (struct out){ o->p, o->size, records, false, o->extended };
 		o->p[2] |= BIT_TC >> 8;
 		count = 0;
 	}
 	o->p[6] = (uint8_t)(count >> 8);
 	o->p[7] = (uint8_t)count;
 	if (q->has_edns) {
-		o->size += OPT_SIZE;
+		o->size += opt_size(o, q);
 		put_opt(o, q, rcode);
 	}
 	return o->len;
@@ -197,7 +209,7 @@ static size_t finish(struct out *o, const struct dns_query *q, enum dns_rcode rc
 /* Head and question, with room for the OPT behind all; 0: not even that fits. */
 static size_t begin(struct out *o, const struct dns_query *q, enum dns_rcode rcode)
 {
-	size_t opt = q->has_edns ? OPT_SIZE : 0;
+	size_t opt = opt_size(o, q);
 
 	if (o->size < opt)
 		return 0;
@@ -209,7 +221,7 @@ static size_t begin(struct out *o, const struct dns_query *q, enum dns_rcode rco
 size_t dns_write_answer(uint8_t *to, size_t room, const struct dns_query *q,
 			const struct dns_reply *r)
 {
-	struct out o = { .p = to, .size = room };
+	struct out o = { .p = to, .size = room, .extended = r->extended };
 	size_t records = begin(&o, q, r->rcode);
 
 	if (!records)

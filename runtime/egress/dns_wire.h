@@ -32,6 +32,7 @@ enum dns_rcode {
 	DNS_NOERROR, DNS_FORMERR, DNS_SERVFAIL, DNS_NXDOMAIN, DNS_NOTIMP, DNS_REFUSED,
 	DNS_BADVERS = 16	/* EDNS only */
 };
+enum { DNS_BLOCKED = 15 };	/* RFC 8914: by a policy of the server's operator */
 
 /* Labels as they came, case and all, without pointers, the root's byte at the end. */
 struct dns_name {
@@ -75,6 +76,7 @@ struct dns_reply {
 	const struct egress_addr *addrs; /* of the family that was asked for */
 	unsigned count;
 	const struct dns_name *ptr;
+	uint16_t extended;	/* an extended error, sent where the question had EDNS; 0: none */
 };
 /* Each returns the length, 0: `room` is too small for anything at all. An answer that does
  * not fit is sent without records, marked as truncated. */

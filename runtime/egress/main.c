@@ -120,12 +120,16 @@ static const char *new_config(struct supervisor *s, struct packet *p)
 	if (!c || !s->serves)
 		return c ? "new rules before the box's sockets"
 			 : "the new configuration is not well-formed";
+	if (names_limit(s->e.names, c->max_names) < 0)
+		return "no memory for so many names";
 	s->e.config = c;
 	s->e.rules = s->stub.rules = config_rules(c);
 	s->e.ledger.config = c;
 	s->e.ledger.rules = s->e.rules;
 	resolver_configure(s->e.resolver, c);
 	conn_rejudge_all(&s->e);
+	if (!config_same_proxy(old, c))
+		conn_proxy_changed(&s->e);
 	udp_rules_changed(&s->udp);
 	config_unmap(old);
 	say_ready(s);
@@ -241,11 +245,12 @@ static void control_ready(struct source *source, uint32_t events)
 
 /* --- life ---------------------------------------------------------------------------------------- */
 
-/* A connection has two descriptors, and a part is for questions to name servers and what
- * comes before a connection. Asked before the lockdown, which raises the soft limit. */
+/* A connection has two descriptors, and a part is for questions to name servers, for second
+ * addresses of names (MORE_TRIES of reach.c) and for what comes before a connection. Asked
+ * before the lockdown, which raises the soft limit. */
 static uint32_t room_for_connections(void)
 {
-	enum { OTHERS = 768, LEAST = 8 };
+	enum { OTHERS = 1024, LEAST = 8 };
 	struct rlimit files;
 
 	if (getrlimit(RLIMIT_NOFILE, &files) < 0)

@@ -4,7 +4,8 @@
  * A number is never given twice: a payload that keeps a fake address for hours must not
  * reach another name by it.
  *
- * Must: stay within `max` names; the payload chooses them.
+ * Must: take no name beyond `max`; the payload chooses them. What it has looked up stays,
+ * also when `max` is lower later.
  */
 #include "runtime/egress/names.h"
 
@@ -18,10 +19,54 @@ enum { NUMBERS = 65534 }; /* 198.18.0.0 and 198.18.255.255 stay unused */
 struct names {
 	struct hash_key key;
 	uint32_t max, count;
+	uint32_t room;		/* names that there is memory for */
 	uint32_t mask;		/* slots - 1 */
 	uint32_t *slots;	/* 0: empty, else a number; at most half are taken */
 	char **text;		/* of number n: text[n - 1] */
 };
+
+/* Of `name`, or where it would be. */
+static uint32_t *slot_of(const struct names *n, const char *name)
+{
+	uint32_t at = (uint32_t)hash_bytes(&n->key, name, strlen(name)) & n->mask;
+
+	while (n->slots[at] && strcmp(n->text[n->slots[at] - 1], name) != 0)
+		at = (at + 1) & n->mask;
+	return &n->slots[at];
+}
+
+static int make_room(struct names *n, uint32_t room)
+{
+	uint32_t mask = 1, *slots;
+	char **text;
+
+	while (mask < 2 * room)
+		mask = 2 * mask + 1;
+	slots = calloc((size_t)mask + 1, sizeof(*slots));
+	text = slots ? realloc(n->text, (size_t)room * sizeof(*text)) : NULL;
+	if (!text) {
+		free(slots);
+		return -1;
+	}
+	free(n->slots);
+	n->slots = slots;
+	n->text = text;
+	n->mask = mask;
+	n->room = room;
+	for (uint32_t i = 0; i < n->count; i++)
+		*slot_of(n, n->text[i]) = i + 1;
+	return 0;
+}
+
+int names_limit(struct names *n, uint32_t max)
+{
+	if (max > NUMBERS)
+		max = NUMBERS;
+	if (max > n->room && make_room(n, max) < 0)
+		return -1;
+	n->max = max;
+	return 0;
+}
 
 struct names *names_new(uint32_t max)
 {
@@ -29,13 +74,7 @@ struct names *names_new(uint32_t max)
 
 	if (!n)
 		return NULL;
-	n->max = max > NUMBERS ? NUMBERS : max;
-	n->mask = 1;
-	while (n->mask < 2 * n->max)
-		n->mask = 2 * n->mask + 1;
-	n->slots = calloc((size_t)n->mask + 1, sizeof(*n->slots));
-	n->text = calloc((size_t)n->max + 1, sizeof(*n->text));
-	if (!n->slots || !n->text || random_bytes(&n->key, sizeof(n->key)) < 0) {
+	if (random_bytes(&n->key, sizeof(n->key)) < 0 || names_limit(n, max) < 0) {
 		names_free(n);
 		return NULL;
 	}
@@ -55,19 +94,17 @@ void names_free(struct names *n)
 
 uint32_t names_add(struct names *n, const char *name)
 {
-	size_t len = strlen(name);
-	uint32_t at = (uint32_t)hash_bytes(&n->key, name, len) & n->mask;
+	uint32_t *slot = slot_of(n, name);
+	char *copy;
 
-	for (; n->slots[at]; at = (at + 1) & n->mask)
-		if (strcmp(n->text[n->slots[at] - 1], name) == 0)
-			return n->slots[at];
-	if (n->count == n->max)
-		return 0;
-	n->text[n->count] = strdup(name);
-	if (!n->text[n->count])
-		return 0;
-	n->slots[at] = ++n->count;
-	return n->count;
+	if (*slot || n->count >= n->max)
+		return *slot;
+	copy = strdup(name);
+	if (copy) {
+		n->text[n->count] = copy;
+		*slot = ++n->count;
+	}
+	return *slot;
 }
 
 const char *names_get(const struct names *n, uint32_t number)

@@ -6,7 +6,10 @@
 
 struct names;
 
-struct names *names_new(uint32_t max);	/* NULL: no memory; max <= 65534 */
+struct names *names_new(uint32_t max);	/* NULL: no memory; max from 1 (65534 at most) */
+/* Another one from now on; names that are there stay, and keep their numbers. -1: no memory
+ * (the old limit holds). */
+int names_limit(struct names *n, uint32_t max);
 void names_free(struct names *n);
 /* The number of a canonical name, from 1; 0: the table is full. Idempotent. */
 uint32_t names_add(struct names *n, const char *name);

@@ -24,7 +24,7 @@ static uint8_t chunk[CHUNK];
 
 enum outcome { GOES_ON, OVER, BROKEN, FORBIDDEN };
 
-enum { LAST_CHUNKS = 32 };	/* of a side that is broken: what its kernel had */
+enum { LAST_CHUNKS = 16 };	/* of a side that is broken: what its kernel had */
 
 static struct half *side_of(struct conn *c, int i)
 {
@@ -280,9 +280,7 @@ static void end(struct conn *c, void (*close_one)(int fd))
 	conn_over *over = c->over;
 	void *owner = c->owner;
 
-	if (c->is_asking)
-		resolver_cancel(c->e->resolver, &c->lookup);
-	timer_clear(&c->timer);
+	conn_stop_trying(c);
 	for (int i = 0; i < 2; i++) {
 		struct half *h = side_of(c, i);
 
@@ -395,14 +393,11 @@ int conn_join(struct egress *e, int box, int outside, conn_over *over, void *own
 
 bool conn_is_allowed(const struct conn *c)
 {
-	const struct egress_addr *addr = c->lookup.count && c->next_addr
-						 ? &c->lookup.addrs[c->next_addr - 1] : NULL;
 	struct egress_dest d;
 
 	if (!c->is_counted)
 		return true; /* a published port */
-	d = conn_dest(c, c->e->config->proxy.kind == PROXY_NONE ? addr
-			 : c->name[0] ? NULL : &c->addr);
+	d = conn_dest(c, !c->is_proxied ? c->to : c->name[0] ? NULL : &c->addr);
 	return egress_judge(c->e->rules, &d).allowed;
 }
 

@@ -54,14 +54,30 @@ static void answer_addr(const struct stub_ask *a, const struct egress_addr *addr
 	answer(a, &(struct dns_reply){ .ttl = FAKE_TTL, .addrs = addr, .count = 1 });
 }
 
-/* The sentence names what was asked for; the rule is no rule of a policy. */
-static void refuse(const struct stub_ask *a, const char *name, const char *why)
+/*
+ * For the box the name does not exist. REFUSED would be more honest, but libcs take it for a
+ * server that fails: glibc 2.36 says "temporary failure", upon which npm tries again, and musl
+ * 1.2.3 waits for a better answer until its time is up. Who wants to know finds "blocked" in
+ * the extended error. Without an SOA nobody keeps the answer (RFC 2308, 5): rules may change.
+ */
+static void answer_blocked(const struct stub_ask *a)
+{
+	answer(a, &(struct dns_reply){ .rcode = DNS_NXDOMAIN, .extended = DNS_BLOCKED });
+}
+
+static void note(const struct stub_ask *a, const char *name, const char *why)
 {
 	char what[EGRESS_NAME_MAX + 64];
 
+	/* The sentence names what was asked for; the rule is no rule of a policy. */
 	snprintf(what, sizeof(what), "lookup %s (type %u)", name, a->query.type);
 	ledger_deny_text(a->stub->ledger, what, why, "");
-	answer_code(a, DNS_REFUSED);
+}
+
+static void block(const struct stub_ask *a, const char *name, const char *why)
+{
+	note(a, name, why);
+	answer_blocked(a);
 }
 
 static void refuse_full(const struct stub_ask *a)
@@ -229,7 +245,7 @@ static void answer_reverse(const struct stub_ask *a, const struct egress_addr *a
 	struct dns_name ptr;
 
 	if (!name || !dns_name_set(&ptr, name))
-		refuse(a, a->name, "always denied: reverse lookup");
+		block(a, a->name, "always denied: reverse lookup");
 	else if (a->query.type != DNS_PTR)
 		answer_code(a, DNS_NOERROR);
 	else
@@ -272,7 +288,7 @@ static void answer_denied(const struct stub_ask *a, const struct egress_verdict 
 		return;
 	}
 	ledger_deny(a->stub->ledger, &d, v, "lookup");
-	answer_code(a, DNS_REFUSED);
+	answer_blocked(a);
 }
 
 static void answer_allowed(struct stub_ask *a)
@@ -297,14 +313,16 @@ static bool take_name(struct stub_ask *a)
 {
 	char text[EGRESS_NAME_MAX + 1];
 
-	if (!dns_name_text(text, &a->query.name))
-		refuse(a, "a name with odd bytes", "always denied: not a host name");
-	else if (!egress_name_canonical(a->name, text, strlen(text)))
-		refuse(a, *text ? text : ".", "always denied: not a host name");
-	else if (a->query.class != DNS_CLASS_IN)
-		refuse(a, text, "always denied: not of class IN");
-	else
+	if (!dns_name_text(text, &a->query.name)) {
+		block(a, "a name with odd bytes", "always denied: not a host name");
+	} else if (!egress_name_canonical(a->name, text, strlen(text))) {
+		block(a, *text ? text : ".", "always denied: not a host name");
+	} else if (a->query.class != DNS_CLASS_IN) {
+		note(a, text, "always denied: not of class IN");
+		answer_code(a, DNS_REFUSED);
+	} else {
 		return true;
+	}
 	return false;
 }
 

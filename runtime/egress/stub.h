@@ -1,7 +1,8 @@
 /*
  * The box's name server. An allowed name gets a fake address at once, and nothing is asked
  * upstream before the box connects; where the default is to allow, the name must exist
- * upstream. Everything else is REFUSED and noted.
+ * upstream. A name that is denied does not exist (NXDOMAIN), which is noted; what is asked
+ * of an allowed one and would lead past the rules is REFUSED.
  */
 #ifndef EGRESS_STUB_H
 #define EGRESS_STUB_H

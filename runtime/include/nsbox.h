@@ -369,8 +369,9 @@ NSBOX_API void nsbox_box_kill(struct nsbox_box *box);
 
 /*
  * Replace the network rules of a run in flight: net.mode, allow_out, deny_out,
- * allow_private, precedence, connections, bytes and host_bytes of @policy, all at once;
- * the rest of it (net.names among it) is not looked at, and the next run has the box's own policy again.
+ * allow_private, precedence, connections, names, bytes and host_bytes of @policy, all at
+ * once; the rest of it is not looked at, and the next run has the box's own policy again.
+ * Under a lower net.names what was looked up stays, and nothing new is looked up.
  * Returns when the new rules hold; what they no longer allow is closed by then.
  * Safe from any thread while the box is not being closed.
  *

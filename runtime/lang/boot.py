@@ -5,7 +5,7 @@
 #   PATH    sys.path, or [] to keep it    PROJECT  the folder that comes last
 #   PACKAGES  the folder of what was installed for this run, or None
 #   LATE    the file late.py              CHECK    the file that judges imports, or None
-#   KERNEL  the files of a kernel (kernel.py comes last), or []
+#   KERNEL  the files of a kernel, in the order in which they are run, or []
 #   PTH     the file pth.py, if the start of this interpreter runs foreign code, or
 #           None; then PTH_FILES and CUSTOM say which
 # Must: leave no trace in the user's module, and no frame in his tracebacks.
@@ -143,8 +143,6 @@ try:
     sys.argv[0] = ARGV0
     set_path()
     if KERNEL:
-        if CHECK:
-            load(CHECK)
         for part in KERNEL:
             load(part)
         run_kernel()

@@ -213,9 +213,19 @@ function callHost(name, args) {
 	return new Promise((resolve, reject) => calls.set(call, { resolve, reject }));
 }
 
+function checkName(name) {
+	if (!/^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u.test(name) || name === '__proto__')
+		throw new TypeError(`${name} is no name of a variable`);
+}
+
+// Also one that a cell declared by let, which hides the global object's.
+function setGlobal(name, value) {
+	checkName(name);
+	(0, eval)(`(value) => { ${name} = value; }`)(value);
+}
+
 function makeTool(spec) {
-	if (!/^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u.test(spec.name))
-		throw new TypeError(`${spec.name} is no name of a function`);
+	checkName(spec.name);
 	const tool = async (...args) => {
 		const value = await callHost(spec.name, args);
 
@@ -226,7 +236,7 @@ function makeTool(spec) {
 	};
 
 	Object.defineProperty(tool, 'name', { value: spec.name });
-	globalThis[spec.name] = tool;
+	setGlobal(spec.name, tool);
 }
 
 function takeAnswer(frame) {
@@ -320,7 +330,7 @@ const OPS = {
 	execute,
 	set: async (request) => {
 		for (const [k, v] of Object.entries(request.values))
-			globalThis[k] = decode(v);
+			setGlobal(k, decode(v));
 		return { status: 'ok' };
 	},
 	tools: async (request) => {

@@ -349,17 +349,17 @@ def ends_quietly(source, node):
     return line[node.end_col_offset:].lstrip().startswith(b';')
 
 
-def refuse_imports(tree):
-    # imports.allow is set: check.py, before the cell runs; while it does, imports.py.
-    word, sentence = judge(find_imports(tree))[1:]
+def judge_cell(tree):
+    # imports.allow is set: before a line of the cell runs (check.py).
+    refused, word, sentence = judge(find_imports(tree))
     if word != 'ok':
         raise ImportError(sentence)
 
 
 def run_source(source, name):
-    tree = parse(source, name)
+    tree = parse_cell(source, name)
     if CHECK:
-        refuse_imports(tree)
+        judge_cell(tree)
     last = None
     if tree.body and isinstance(tree.body[-1], _ast.Expr):
         node = tree.body.pop()
@@ -566,9 +566,10 @@ def run_kernel():
     inbox = Inbox()
     os.register_at_fork(after_in_child=forget_channel)
     make_cells_main()
-    if CHECK:
-        guard_imports()
     _signal.signal(_signal.SIGINT, on_interrupt)
+    if CHECK:
+        load(CHECK)
+        guard_imports()
     sys.stdout.reconfigure(line_buffering=True, write_through=False)
     send({'event': 'ready', 'language': 'python',
           'version': '%d.%d.%d' % sys.version_info[:3]})

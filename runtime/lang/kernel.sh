@@ -6,7 +6,7 @@
 # Must: run no cell in a function, where "declare" would be local.
 # Mustn't: let a cell or its children have the channel.
 exec 100<&3 3<&-
-nsbox_count=0 nsbox_flags= nsbox_stop= nsbox_status=0
+nsbox_count=0 nsbox_flags='' nsbox_stop='' nsbox_status=0
 
 nsbox_send() {
 	builtin local LC_ALL=C head
@@ -21,7 +21,7 @@ nsbox_read() {
 	nsbox_words=()
 	IFS=' ' builtin read -r -a nsbox_sizes <<< "$nsbox_sizes"
 	for nsbox_size in "${nsbox_sizes[@]}"; do
-		nsbox_word=
+		nsbox_word=''
 		((nsbox_size == 0)) || IFS= builtin read -r -N "$nsbox_size" -u 100 nsbox_word
 		nsbox_words+=("$nsbox_word")
 	done
@@ -80,7 +80,7 @@ nsbox_put_env() {
 		else
 			nsbox_old+=("$name")
 		fi
-		builtin export "$pair"
+		builtin export "${pair?}"
 	done
 }
 
@@ -88,7 +88,7 @@ nsbox_restore_env() {
 	builtin local old
 	for old in "${nsbox_old[@]}"; do
 		if [[ $old == *=* ]]; then
-			builtin export "$old"
+			builtin export "${old?}"
 		else
 			builtin unset "$old"
 		fi
@@ -153,7 +153,7 @@ nsbox_set() {
 nsbox_send "{\"event\":\"ready\",\"language\":\"bash\",\"version\":\"${BASH_VERSION%%[^0-9.]*}\"}"
 while :; do
 	nsbox_read
-	nsbox_stop=
+	nsbox_stop=''
 	if [[ $nsbox_op != execute ]]; then
 		trap nsbox_interrupt INT
 		"nsbox_$nsbox_op"

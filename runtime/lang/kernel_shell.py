@@ -24,7 +24,7 @@ def find_shell_line(source, error):
     return '\n'.join(lines)
 
 
-def parse(source, name):
+def parse_cell(source, name):
     flags = AWAIT | now.flags | _ast.PyCF_ONLY_AST
     first = None
     while True:

@@ -86,9 +86,18 @@ def rich_forms(value, text):
 
 def frame_data(frame):
     try:
-        return as_json(frame.head(POINTS_MAX).to_dict(orient='list'))
+        columns = frame.head(POINTS_MAX).to_dict(orient='list')
+        return as_json({str(name): [None if is_missing(v) else v for v in values]
+                        for name, values in columns.items()})
     except Exception:
         return None
+
+
+def is_missing(value):
+    # NaN, NaT and NA: none of them is equal to itself.
+    if isinstance(value, float):
+        return value != value or value in (INFINITY, -INFINITY)
+    return type(value).__name__ in ('NaTType', 'NAType')
 
 
 def figure_forms(figure):

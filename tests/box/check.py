@@ -1,5 +1,5 @@
 # as: root user
-"""The tier static and import rules: what a check says of a source, and that it never runs."""
+"""The tier static and import rules (A26 A30): what a check says, and that nothing of it runs."""
 
 import json
 import os
@@ -255,13 +255,18 @@ def import_rules_hold_while_it_runs(tap):
         ran = code(text, *flags)
         tap.equal((ran["exit_code"], ran["stdout"]),
                   (0, "os import of 'os' is not allowed (imports.allow: importlib, types, json, "
-                      "collections, random)\n"), name, ran)
+                      "collections, random)\n"), f"A30 {name}", ran)
         control = code(text)
         tap.equal(control["stdout"], "imported\n", f"control: {name} works without rules", control)
     ran = code("import json, collections, random\nprint(json.loads('[1]'), collections.namedtuple('a', 'b'), "
                "random.random() < 1)", *flags)
     tap.equal((ran["exit_code"], ran["stdout"]), (0, "[1] <class '__main__.a'> True\n"),
               "what an allowed module imports for itself is its own business", ran)
+    ran = code("import importlib\nimportlib.import_module('os')", "--no-imports")
+    tap.equal((ran.rc, ran["stdout"]), (122, ""), "A30 with the empty list not even importlib", ran)
+    ran = code("__import__('os')", "--no-imports")
+    tap.equal((ran["exit_code"], "imports.allow: none" in ran["stderr"]), (1, True),
+              "A30 nor what only shows while it runs", ran)
     ran = code("import importlib\nimportlib.import_module('.x', 'json')", *flags)
     tap.equal((ran["exit_code"], "ModuleNotFoundError" in ran["stderr"]), (1, True),
               "a relative name with a package is judged by the package", ran)
@@ -281,6 +286,21 @@ def a_project_may_import_its_own_modules(tap):
         ran = code("import bad", *flags)
         tap.equal((ran["exit_code"], "import of 'os' is not allowed" in ran["stderr"]), (1, True),
                   "whose imports are judged as well", ran)
+
+
+def a_file_is_found_whatever_its_name(tap):
+    with tempfile.TemporaryDirectory(dir=SCRATCH) as folder:
+        os.chmod(folder, 0o755)
+        for name in ("with space.py", "new\nline.py", "it's \"quoted\".py", "-dash.py", "\u00e9.py", "a..b.py"):
+            path = os.path.join(folder, name)
+            with open(path, "w") as f:
+                f.write("import sys\nprint(sys.argv[0] == __file__, len(sys.argv))\n")
+            ran = nsbox("code", "--json", "--allow-import", "sys", path, "x y")
+            ran.record = parse_record(ran)
+            tap.equal((ran["exit_code"], ran["stdout"]), (0, "True 2\n"), f"A26 {name!r} runs", ran)
+            ran = nsbox("check", "--json", path)
+            tap.equal((ran.rc, parse_record(ran)["analysis"]["imports"][0]["module"]), (0, "sys"),
+                      f"A26 {name!r} is checked", ran)
 
 
 def the_report_cannot_be_forged_by_the_code(tap):
@@ -322,6 +342,7 @@ if __name__ == "__main__":
         a_source_that_does_not_parse_is_not_run_where_imports_are_checked,
         import_rules_hold_while_it_runs,
         a_project_may_import_its_own_modules,
+        a_file_is_found_whatever_its_name,
         the_report_cannot_be_forged_by_the_code,
         rules_for_what_is_no_python_source_are_refused,
         of_the_policy_only_the_rules_count,

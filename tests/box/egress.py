@@ -5,6 +5,7 @@ crowds, caps and counters, proxies of the host, published ports, new rules for a
 runs, and the end of the process that serves it.
 """
 
+import contextlib
 import ctypes as c
 import json
 import os
@@ -288,31 +289,59 @@ class NetBox(Box):
         return ret
 
 
-def new_rules_for_a_box_that_runs(tap):
+@contextlib.contextmanager
+def talking(script, **policy):
+    """A box that runs the script, line by line; gives (box, its first line, say(line) -> answer, records)."""
     lib.nsbox_policy_set.argtypes = [c.c_void_p, c.c_char_p, c.c_char_p, c.c_void_p]
     lib.nsbox_box_network.argtypes = [c.c_void_p, c.c_void_p, c.c_void_p]
     (to_box, ours), (back, from_box) = os.pipe(), os.pipe()
     records = []
-    with NetBox(net__mode="filtered", net__allow_out="198.51.100.10") as b, os.fdopen(back, "rb") as out:
+    with NetBox(**policy) as b, os.fdopen(back, "rb") as out:
         thread = threading.Thread(target=lambda: records.append(
-            b.run(PYTHON, "-u", "-c", LOOP, stdin=IO_FD, stdout=IO_FD, in_fd=to_box, out_fd=from_box)))
+            b.run(PYTHON, "-u", "-c", script, stdin=IO_FD, stdout=IO_FD, in_fd=to_box, out_fd=from_box)))
         thread.start()
 
-        def turn():
-            os.write(ours, b"go\n")
+        def say(line):
+            os.write(ours, line.encode() + b"\n")
             return out.readline().decode().strip()
 
-        tap.equal(out.readline(), b"ready\n", "the box runs")
-        tap.equal(turn(), "True ok 111", "with its first rules")
-        tap.equal(b.network(net__mode="filtered", net__allow_out="203.0.113.66"), 0, "new rules are taken", b.err.message)
-        tap.equal(turn(), "False 111 ok", "they hold, and an open connection that they do not allow is closed")
-        tap.equal(b.network(net__mode="filtered", net__deny_out="203.0.113.66"), 0, "and newer ones", b.err.message)
-        tap.equal(turn(), "False ok 111", "E16 are all that holds")
+        yield b, out.readline(), say, records
         os.close(ours)
         os.close(to_box)
         thread.join(60)
         os.close(from_box)
-        tap.equal([r["exit_code"] for r in records], [0], "the run ends as usual", records)
+
+
+def new_rules_for_a_box_that_runs(tap):
+    with talking(LOOP, net__mode="filtered", net__allow_out="198.51.100.10") as (b, first, say, records):
+        tap.equal(first, b"ready\n", "the box runs")
+        tap.equal(say("go"), "True ok 111", "with its first rules")
+        tap.equal(b.network(net__mode="filtered", net__allow_out="203.0.113.66"), 0, "new rules are taken", b.err.message)
+        tap.equal(say("go"), "False 111 ok", "they hold, and an open connection that they do not allow is closed")
+        tap.equal(b.network(net__mode="filtered", net__deny_out="203.0.113.66"), 0, "and newer ones", b.err.message)
+        tap.equal(say("go"), "False ok 111", "E16 are all that holds")
+    tap.equal([r["exit_code"] for r in records], [0], "the run ends as usual", records)
+
+
+def new_caps_of_names_for_a_box_that_runs(tap):
+    script = ("import socket, sys\n"
+              "print('ready')\n"
+              "for line in sys.stdin:\n"
+              "    said = []\n"
+              "    for name in line.split():\n"
+              "        try: socket.create_connection((name + '.many.test', 80), 30).close(); said.append('ok')\n"
+              "        except socket.gaierror: said.append('none')\n"
+              "    print(*said)\n")
+    keys = {"net__mode": "filtered", "net__allow_out": "*.many.test"}
+    with talking(script, net__names="2", **keys) as (b, first, say, records):
+        tap.equal(first, b"ready\n", "net.names: the box runs")
+        tap.equal(say("a b c"), "ok ok none", "net.names=2 are two names")
+        tap.equal(b.network(net__names="1", **keys), 0, "a lower cap is taken", b.err.message)
+        tap.equal(say("a b c"), "ok ok none", "and what was looked up stays, and nothing new is looked up")
+        tap.equal(b.network(net__names="3", **keys), 0, "a higher cap is taken", b.err.message)
+        tap.equal(say("a b c d"), "ok ok ok none", "and holds at once")
+    tap.equal([d["rule"] for r in records for d in r["denials"]], ["net.names=2", "net.names=1", "net.names=3"],
+              "each denial has the cap that held then", records)
 
 
 def children_named(of, name):
@@ -370,5 +399,5 @@ def nothing_is_left(tap):
 if __name__ == "__main__":
     become_reaper()
     run_tests([names_of_every_kind, slow_and_dead_hold_up_nobody, streams_of_every_shape, a_gibibyte, a_thousand_at_once,
-               caps, proxies, published_ports, new_rules_for_a_box_that_runs, the_end_of_the_server_fails_closed,
-               nothing_is_left])
+               caps, proxies, published_ports, new_rules_for_a_box_that_runs, new_caps_of_names_for_a_box_that_runs,
+               the_end_of_the_server_fails_closed, nothing_is_left])

@@ -8,7 +8,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "harness"))
-from cells import BUSY, SYSTEM, USAGE, Kernel, Refused  # noqa: E402
+from cells import BUSY, SYSTEM, UNSUPPORTED, USAGE, Kernel, Refused  # noqa: E402
 from host import become_reaper, leftovers  # noqa: E402
 from tap import run_tests  # noqa: E402
 
@@ -307,7 +307,7 @@ WRITE = "import os\ndef say(b): os.write(CHANNEL, len(b).to_bytes(4, 'big') + b)
     "for CHANNEL in range(100, 200):\n    try: os.fstat(CHANNEL); break\n    except OSError: pass\n"
 GARBAGE = [
     ("say(b'x')", "not JSON"), ("say(b'[]')", "not an object"), ("os.write(CHANNEL, b'\\xff' * 4)", "its length"),
-    ("os.write(CHANNEL, bytes(4))", "its length"), ("say(b'[' * 100 + b']' * 100)", "nested deeper"),
+    ("os.write(CHANNEL, bytes(4))", "its length"), ("say(b'[' * 100 + b']' * 100)", "nested too deep"),
     ("say(b'\"\\xff\"')", "UTF-8"), ("say(b'{\"event\":\"done\",\"id\":2,\"id\":3}')", "a key comes twice"),
     ("say(b'{\"a\":1}')", "no \"event\""), ("say(b'{\"\\\\u0069d\":1}')", "keys"),
 ]
@@ -338,6 +338,20 @@ def a_hostile_box_says_anything(tap):
         tap.equal(k.run("2")["value"], 2, "even while they go on")
 
 
+def import_rules_hold_in_cells(tap):
+    with Kernel(imports__allow="json") as k:
+        tap.equal(k.run("import json\njson.dumps([1])")["value"], "[1]", "what imports.allow names can be imported")
+        done = k.run("print('ran')\nimport os")
+        tap.equal((done["error"]["name"], done["error"]["value"], done["out"]),
+                  ("ImportError", "Unauthorized imports detected: os", ""), "a cell with another import does not run")
+        done = k.run("__import__('os')")
+        tap.equal((done["status"], done["error"]["name"]), ("error", "ImportError"), "A30 nor does __import__ import it")
+    with Kernel() as k:
+        tap.equal(k.run("__import__('os').sep")["value"], "/", "without the rule it does")
+    got = refusal(lambda: Kernel("bash", imports__allow="json"))
+    tap.equal(got and got[0], UNSUPPORTED, "the rule is refused for another language", got)
+
+
 def the_life_of_a_kernel_ends(tap):
     with Kernel(life_ms=1500) as k:
         done = k.run("while True: pass")
@@ -364,5 +378,5 @@ if __name__ == "__main__":
         state_stays_between_cells, environment_of_one_cell, a_cell_that_goes_on_is_interrupted, a_killed_box_is_told,
         programs_and_awaits, rich_results, output_comes_before_done, every_end_is_a_result, closed_output_comes_back,
         a_fork_is_not_the_kernel, tools_run_on_the_host, values_are_typed, tracebacks_are_the_users,
-        commands_and_files, wrong_requests_are_refused, a_hostile_box_says_anything, the_life_of_a_kernel_ends,
+        commands_and_files, wrong_requests_are_refused, a_hostile_box_says_anything, import_rules_hold_in_cells, the_life_of_a_kernel_ends,
         nothing_is_left]))

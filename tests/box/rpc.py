@@ -1,12 +1,14 @@
 # as: root user
 """nsbox rpc: many runs over one connection, streamed, cancelled, broken in every way."""
 
+import io
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import tarfile
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "harness"))
@@ -100,7 +102,7 @@ def code_runs_in_its_language(tap):
         got = rpc.result("code", language="python", code="print('\ud800')")
         tap.equal((got["verdict"], got["exit_code"]), ("exited", 1),
                   "half a character in code is the interpreter's to judge", got)
-        tap.equal(rpc.error("code", language="pythonn", code="")["hint"], "did you mean 'python'?",
+        tap.equal(rpc.error("code", language="pythn", code="")["hint"], "did you mean 'python'?",
                   "an unknown language")
         tap.equal(rpc.error("code", language="python")["message"], "no code given", "no code")
         tap.equal(rpc.error("code", code="", file="/x")["message"], "'code' and 'file' exclude each other",
@@ -166,6 +168,71 @@ def an_id_in_flight_is_not_taken_twice(tap):
         tap.equal(rpc.answers([slow])[slow]["ok"], True, "the first one has its answer")
         rpc.write(frame({"id": slow, "op": "hello"}))
         tap.equal(rpc.answers([slow])[slow]["ok"], True, "afterwards the id is free")
+
+
+# --- starts that take long ------------------------------------------------------------
+
+BACKEND = """\
+import time
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    time.sleep(1000)
+"""
+
+
+def endless_package(folder):
+    """A source package that is never built to its end; the environment that finds it."""
+    parts = {"own.py": BACKEND, "PKG-INFO": "Metadata-Version: 2.1\nName: endless\nVersion: 1.0\n",
+             "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "own"\nbackend-path = ["."]\n'}
+    with tarfile.open(os.path.join(folder, "endless-1.0.tar.gz"), "w:gz") as tar:
+        for path, text in parts.items():
+            item = tarfile.TarInfo(f"endless-1.0/{path}")
+            item.size = len(text)
+            tar.addfile(item, io.BytesIO(text.encode()))
+    os.chmod(folder, 0o755)
+    return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": folder, "PIP_CONFIG_FILE": "/dev/null",
+            "XDG_CACHE_HOME": os.path.join(folder, "cache")}
+
+
+def an_installation_holds_up_nobody(tap):
+    keys = {"language": "python", "packages": ["endless"], "interpreter": "/usr/bin/python3"}
+    with tempfile.TemporaryDirectory(dir=SCRATCH) as folder:
+        env = endless_package(folder)
+        rpc = Rpc(env=env)
+        slow = rpc.send("code", code="1", stream=True, **keys)
+        wait_until(lambda: any(name.startswith("python") for _, name, _ in descendants(rpc.pid)), "pip is at work")
+        tap.equal(rpc.result("run", argv=["echo", "x"])["stdout"], "x\n", "a run meanwhile")
+        got = rpc.result("run", argv=["sleep", "60"], timeout_ms=100)
+        tap.equal(got["verdict"], "timed_out", "clocks go on")
+        tap.equal(rpc.result("cancel", target=slow)["found"], True, "it can be cancelled")
+        got = rpc.answers([slow])[slow]
+        tap.ok(not got["ok"] or got["result"]["verdict"] in ("signaled", "skipped"), "and is answered", got)
+        opening = rpc.send("open", **keys)
+        wait_until(lambda: any(name.startswith("python") for _, name, _ in descendants(rpc.pid)), "pip again")
+        cancel = rpc.send("cancel", target=opening)
+        found = rpc.answers([opening, cancel])
+        tap.equal((found[cancel]["result"]["found"], found[opening]["error"]["code"]), (True, "busy"),
+                  "so can an opening, which is answered")
+        rpc.send("code", code="1", **keys)
+        rpc.send("open", **keys)
+        rpc.call("hello")
+        rpc.hang_up()
+        tap.equal(rpc.status(), 0, "the end of input ends installations too")
+        nothing_is_left(tap, "no process is left")
+        rpc.end()
+
+
+def a_judged_source_is_started_like_any_other(tap):
+    with Rpc() as rpc:
+        ids = {rpc.send("code", language="python", code=f"import {name}; print({name}.__name__)", stream=True,
+                        set={"imports.allow": ["json"]}): name for name in ("json", "socket", "json", "json")}
+        found = rpc.answers(ids)
+        tap.equal([found[n]["result"]["stdout"] if name == "json" else found[n]["result"]["verdict"]
+                   for n, name in ids.items()], ["json\n", "skipped", "json\n", "json\n"],
+                  "with import rules, several at once")
+        box = rpc.result("open", language="python", timeout_ms=60000, set={"imports.allow": ["json"]})["box"]
+        got = rpc.result("execute", box=box, code="import json; json.__name__")
+        tap.equal(got["value"], "json", "a box that stays as well")
+    nothing_is_left(tap, "no process is left")
 
 
 # --- streaming ---------------------------------------------------------------------------
@@ -348,9 +415,9 @@ def a_broken_frame_ends_the_connection(tap):
         ("not UTF-8", frame(b'"\xff"'), "not UTF-8"),
         ("not JSON", frame(b"{]"), "not JSON at byte 1"),
         ("two values", frame(b"{} {}"), "more than one value"),
-        ("10,000 nested lists", frame(b"[" * 10000 + b"]" * 10000), "nested deeper than 64 levels"),
-        ("10,000 open objects", frame(b'{"a":' * 10000), "nested deeper than 64 levels"),
-        ("65 levels", frame(b"[" * 65 + b"]" * 65), "nested deeper than 64 levels"),
+        ("10,000 nested lists", frame(b"[" * 10000 + b"]" * 10000), "nested too deep"),
+        ("10,000 open objects", frame(b'{"a":' * 10000), "nested too deep"),
+        ("65 levels", frame(b"[" * 65 + b"]" * 65), "nested too deep"),
     ]
     for name, data, message in rows:
         with Rpc() as rpc:
@@ -461,6 +528,7 @@ run_tests([
     hello_says_who_is_there, a_run_has_the_record_of_the_command, a_request_shapes_its_box,
     code_runs_in_its_language, the_schema_is_printed,
     many_runs_are_in_flight, an_answer_need_not_wait_for_another, an_id_in_flight_is_not_taken_twice,
+    an_installation_holds_up_nobody, a_judged_source_is_started_like_any_other,
     output_is_streamed_in_order, output_comes_while_the_program_runs, characters_are_not_split,
     a_stream_has_the_policys_limit, what_fits_no_frame_is_said,
     a_client_that_does_not_read_costs_no_memory, a_client_that_only_writes_costs_no_memory,

@@ -171,17 +171,17 @@ def spellings_of_names(tap):
     tap.equal(got[:2], ["ok", "ok"], "E1 E34 upper case and a final dot are the allowed name", ran)
     for i, what in enumerate(("a longer label", "the parent", "a subdomain", "the apex of a wildcard",
                               "the name in front of another")):
-        tap.among(got[2 + i], NOT_FOUND, f"E1 E2 E8 {what} is not", ran)
+        tap.equal(got[2 + i], NOT_FOUND, f"E1 E2 E8 {what} is not", ran)
     got, ran = inside(allow("*.many.test"), "connect a.many.test 80", "connect a.b.c.many.test 80", "lookup many.test")
     tap.equal(got[:2], ["ok", "ok"], "E1 a wildcard has one label or many", ran)
-    tap.among(got[2], NOT_FOUND, "E1 and not its apex", ran)
-    for bad in ("*.test", "api*.com", "a..b", "user@good.test", "http://good.test", "0x7f.1"):
+    tap.equal(got[2], NOT_FOUND, "E1 and not its apex", ran)
+    for bad in ("", "*.test", "api*.com", "a..b", "user@good.test", "http://good.test", "0x7f.1"):
         ran = nsbox("run", *allow(bad), "--", "true")
         tap.ok(ran.rc == 125 and ran.err.startswith(b"nsbox: ") and ran.err.count(b"\n") == 1,
                f"E3 E5 E34 --allow-out {bad!r} is refused in one line", ran)
-    for flags in (["--net", "filtered"], allow("")):
+    for flags in (["--net", "filtered"], [*allow(GOOD), "--set", "net.allow_out="]):
         got, ran = inside(flags, f"lookup {GOOD}", "connect 203.0.113.66 80")
-        tap.ok(got[0] in NOT_FOUND and got[1:] == [REFUSED], f"E5 {' '.join(flags)!r} lets nothing out", ran)
+        tap.equal(got, [NOT_FOUND, REFUSED], f"E5 {' '.join(flags)!r} lets nothing out", ran)
 
 
 def a_spoofed_hosts_entry(tap):

@@ -1,10 +1,11 @@
 /*
- * Package specs, pip.conf files and index URLs. Whatever comes: a spec that passes has a
+ * Package specs, pip.conf files, index URLs and the blocks of PEP 723. Whatever comes: a spec that passes has a
  * normal form that passes and is its own, and is nothing but a name for pip; a URL without
  * its login has none. libFuzzer entry point; seeds: corpus/packages.
  *
  * Input: a byte for the kind, then the text.
  */
+#include "base/strlist.h"
 #include "policy/packages.h"
 
 #include <stdlib.h>
@@ -63,6 +64,18 @@ static void try_url(const char *text)
 	index_url_free(&u);
 }
 
+static void try_inline(const char *text, size_t len)
+{
+	struct nsbox_error err = NSBOX_ERROR_INIT;
+	struct strlist found = { 0 };
+	int r = package_inline(text, len, "3.11.7", &found, &err);
+
+	require(r == 0 || (r == NSBOX_E_USAGE && err.message[0]));
+	for (size_t i = 0; i < found.n; i++)
+		require(package_spec(found.v[i], NULL, &err) == 0);
+	strlist_free(&found);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	size_t count = 0;
@@ -74,12 +87,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	require(text);
 	memcpy(text, data + 1, size - 1);
 	text[size - 1] = '\0';
-	if (data[0] % 3 == 0)
+	if (data[0] % 4 == 0)
 		try_spec(text);
-	else if (data[0] % 3 == 1)
+	else if (data[0] % 4 == 1)
 		(void)pip_conf_read(text, size - 1, take, &count);
-	else
+	else if (data[0] % 4 == 2)
 		try_url(text);
+	else
+		try_inline(text, size - 1);
 	free(text);
 	return 0;
 }

@@ -27,27 +27,27 @@ static void require_error(int code, const struct nsbox_error *err)
 }
 
 /* Each value of @v, down to the leaves: inside of it, and JSON by itself. */
-static size_t walk(struct jtext v, unsigned depth)
+static size_t walk(struct jscan v, unsigned depth)
 {
-	struct jtext key, value, again;
+	struct jscan key, value, again;
 	struct nsbox_error err = NSBOX_ERROR_INIT;
 	const char *last = v.p;
 	size_t at = 0, n = 1, len;
 	char *text = NULL;
 
-	require(depth <= JTEXT_DEPTH_MAX + 1);
-	if (jtext_kind(v) == J_STRING && jtext_string(v, true, &text, &len, &err) == 0)
+	require(depth <= JSCAN_DEPTH_MAX + 1);
+	if (jscan_kind(v) == JSCAN_STRING && jscan_string(v, true, &text, &len, &err) == 0)
 		require(len < v.len && text[len] == '\0');
 	free(text);
 	text = NULL;
-	if (jtext_kind(v) == J_STRING && jtext_base64(v, &text, &len, &err) == 0)
+	if (jscan_kind(v) == JSCAN_STRING && rpc_base64(v, &text, &len, &err) == 0)
 		require(len <= v.len);
 	free(text);
 	err = (struct nsbox_error)NSBOX_ERROR_INIT;
-	while (jtext_next(v, &at, &key, &value)) {
+	while (jscan_next(v, &at, &key, &value)) {
 		require(value.p > last && value.len > 0 && value.p + value.len < v.p + v.len);
 		require(!key.p || (key.p > last && key.p + key.len < value.p));
-		require(jtext_check(&again, value.p, value.len, &err) == 0);
+		require(jscan_check(&again, value.p, value.len, &err) == 0);
 		require(again.p == value.p && again.len == value.len);
 		last = value.p + value.len - 1;
 		n += walk(value, depth + 1);
@@ -55,7 +55,7 @@ static size_t walk(struct jtext v, unsigned depth)
 	return n;
 }
 
-static void take(struct jtext frame)
+static void take(struct jscan frame)
 {
 	struct nsbox_error err = NSBOX_ERROR_INIT;
 	struct frame_out out = FRAME_OUT_INIT;
@@ -64,15 +64,15 @@ static void take(struct jtext frame)
 
 	require(q.id <= RPC_NUMBER_MAX && q.op < OP_COUNT);
 	if (r < 0) {
-		struct jtext answer;
+		struct jscan answer;
 
 		require_error(r, &err);
 		require(answer_error(&out, q.id, &err) == 0);
 		err = (struct nsbox_error)NSBOX_ERROR_INIT;
-		require(jtext_check(&answer, out.bytes.data + FRAME_HEAD,
+		require(jscan_check(&answer, out.bytes.data + FRAME_HEAD,
 				    out.bytes.len - FRAME_HEAD, &err) == 0);
 	} else {
-		require(q.id > 0 && q.v[K_OP].p);
+		require((q.id > 0 || q.op == OP_REPLY) && q.v[K_OP].p);
 	}
 	frame_out_free(&out);
 }
@@ -87,7 +87,7 @@ static size_t feed(const uint8_t *data, size_t size, size_t piece, int *end)
 
 	while (at < size && r >= 0) {
 		size_t len = size - at < piece ? size - at : piece;
-		struct jtext frame;
+		struct jscan frame;
 
 		frame_in_add(&in, data + at, len);
 		at += len;
@@ -108,7 +108,7 @@ static size_t feed(const uint8_t *data, size_t size, size_t piece, int *end)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct nsbox_error err = NSBOX_ERROR_INIT;
-	struct jtext v;
+	struct jscan v;
 	int whole, pieces, r;
 
 	if (size < 1)
@@ -117,7 +117,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		feed(data + 1, size - 1, 1 + data[0] % 32, &pieces));
 	require(whole == pieces);
 	/* The same bytes as one text. */
-	r = jtext_check(&v, (const char *)data + 1, size - 1, &err);
+	r = jscan_check(&v, (const char *)data + 1, size - 1, &err);
 	if (r < 0) {
 		require_error(r, &err);
 	} else {

@@ -54,7 +54,7 @@ class Refused(Exception):
 class Kernel:
     """One kernel in a box of its own; keys: net__mode="open" sets net.mode."""
 
-    def __init__(self, language="python", profile=None, life_ms=120000, env=(), argv=(), **keys):
+    def __init__(self, language="python", profile=None, life_ms=120000, env=(), argv=(), tier=LOCAL, interpreter=None, **keys):
         self.err, self.box, self.kernel = Error(size=c.sizeof(Error)), c.c_void_p(), c.c_void_p()
         profile = profile or {"javascript": "node", "bash": "shell"}.get(language, language)
         policy = c.c_void_p()
@@ -62,10 +62,11 @@ class Kernel:
         for key, value in keys.items():
             name = key.replace("__", ".").encode()
             self.check(lib.nsbox_policy_set(policy, name, str(value).encode(), c.byref(self.err)))
-        self.check(lib.nsbox_box_open(c.byref(self.box), LOCAL, policy, c.byref(self.err)))
+        self.check(lib.nsbox_box_open(c.byref(self.box), tier, policy, c.byref(self.err)))
         lib.nsbox_policy_free(policy)
         run = Run(size=c.sizeof(Run), language=language.encode(), timeout_ms=life_ms)
         run.env = (c.c_char_p * (len(env) + 1))(*[e.encode() for e in env], None)
+        run.interpreter = interpreter.encode() if interpreter else None
         if argv:
             run.argv = (c.c_char_p * (len(argv) + 1))(*[a.encode() for a in argv], None)
         self.check(lib.nsbox_kernel_open(c.byref(self.kernel), self.box, c.byref(run), c.byref(self.err)))

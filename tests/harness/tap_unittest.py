@@ -53,11 +53,13 @@ class _Result(unittest.TestResult):
         self._end(test, "skipped", reason)
 
 
-def main():
-    """Run every test of the calling module, or those whose name has NSBOX_TEST_ONLY."""
+def main(*modules):
+    """Run every test of @modules (none: the calling one), or those whose name has
+    NSBOX_TEST_ONLY."""
     only = os.environ.get("NSBOX_TEST_ONLY", "")
-    loaded = unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])
-    tests = unittest.TestSuite(t for group in loaded for t in group if only in t.id())
+    load = unittest.defaultTestLoader.loadTestsFromModule
+    tests = unittest.TestSuite(t for module in modules or [sys.modules["__main__"]]
+                               for group in load(module) for t in group if only in t.id())
     tap = Tap()
     result = _Result(tap)
     tests.run(result)

@@ -24,6 +24,7 @@ CHANGED = ("test_glob", "test_glob_basic_pattern", "test_glob_with_directories",
            "test_glob_with_question_mark", "test_write_existing_file_fails")
 
 SUITE = '''
+import sys
 import pytest
 from langchain_tests.integration_tests import SandboxIntegrationTests
 from nsbox.langchain import NsboxSandbox
@@ -31,7 +32,8 @@ from nsbox.langchain import NsboxSandbox
 class TestNsbox(SandboxIntegrationTests):
     @pytest.fixture(scope="class")
     def sandbox(self):
-        with NsboxSandbox() as backend:
+        # The suite calls `python`, which the system may have as `python3` alone.
+        with NsboxSandbox(interpreter=sys.executable) as backend:
             yield backend
 '''
 
@@ -218,7 +220,7 @@ class Upstream(unittest.TestCase):
 
     def test_langchain_newest(self):
         """with a newer deepagents, those of writing and of names fail just where it changed"""
-        bad, said = self.langchain(25, "-k", "glob or write")
+        bad, said = self.langchain(23, "-k", "glob or write")
         self.assertEqual(bad, set(CHANGED), said)
 
     def test_deep_agent(self):

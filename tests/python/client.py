@@ -18,22 +18,14 @@ import tap_unittest  # noqa: E402
 
 tap_unittest.use_this_checkout()
 import nsbox  # noqa: E402
-from nsbox import _frames, _options, _rpc, errors, result  # noqa: E402
+from nsbox import _frames, _options, errors, result  # noqa: E402
+from cases import host_calls  # noqa: E402
+from cases.fake import FAKE, is_alive, with_fake  # noqa: E402
 
-FAKE = os.path.join(tap_unittest.REPO, "tests", "harness", "rpc_fake.py")
 RECORD = {"schema": "nsbox.result/1", "tier": "local", "verdict": "exited", "exit_code": 0,
           "signal": None, "success": True, "reason": None, "stdout": "a", "stderr": "",
           "stdout_encoding": "utf-8", "stderr_encoding": "utf-8", "stdout_bytes": 1,
           "stderr_bytes": 0, "new_field": 7}
-
-
-def is_alive(pid):
-    """Is the process there and no zombie?"""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
-            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def gone(pid, seconds=20.0):
@@ -48,7 +40,9 @@ def gone(pid, seconds=20.0):
 
 def python(source, *args, seconds=60, **env):
     """Another interpreter with this client."""
-    return subprocess.run([sys.executable, "-c", source, *args], env={**os.environ, **env},
+    # A fork of a process with threads, which Python 3.12 warns of, is what is tested.
+    return subprocess.run([sys.executable, "-W", "ignore::DeprecationWarning", "-c", source, *args],
+                          env={**os.environ, **env},
                           capture_output=True, text=True, timeout=seconds)
 
 
@@ -164,21 +158,6 @@ class Frames(unittest.TestCase):
                 _frames.encode(wrong)
 
 
-def with_fake(how, work, silence=60.0):
-    """Run the coroutine @work(sandbox) against a child that misbehaves."""
-    async def main():
-        box = nsbox.AsyncSandbox(binary=FAKE)
-        await box.connect()
-        try:
-            return await asyncio.wait_for(work(box), 60)
-        finally:
-            await asyncio.wait_for(box.close(), 60)
-            assert not is_alive(box.hello["pid"]), "the child outlived its sandbox"
-    with mock.patch.dict(os.environ, NSBOX_FAKE=how), \
-            mock.patch.object(_rpc.Connection, "silence", silence):
-        return asyncio.run(main())
-
-
 class Deaths(unittest.TestCase):
     """The child dies, or worse. Never a hang, always a reason."""
 
@@ -262,105 +241,6 @@ class Deaths(unittest.TestCase):
         asyncio.run(main())
 
 
-class Kernels(unittest.TestCase):
-    """The host's side of a kernel, whatever the box says."""
-
-    def play(self, *steps, functions=None, types=(), seconds=60.0, **how):
-        """One cell of the fake kernel, which plays @steps and ends with @how."""
-        async def work(box):
-            kernel = await box.open("python", types=types)
-            kernel.call_seconds, kernel.reply_bytes = seconds, 1000
-            if functions:
-                await kernel.tools(functions)
-            return await kernel.execute(json.dumps([*steps, {"status": "ok", **how}]))
-        return with_fake("kernel", work)
-
-    def call(self, function, *args, **how):
-        """What the box is answered when it calls @function with @args, as typed JSON."""
-        cell = self.play({"event": "call", "call": 7, "name": "f", "args": list(args),
-                          "kwargs": {}}, "reply", functions={"f": function}, **how)
-        reply, = cell.record["replies"]
-        self.assertEqual((reply["call"], reply["box"]), (7, "b1"))
-        return reply.get("value", reply.get("error"))
-
-    def test_pieces(self):
-        """output, rich results and the value make a cell"""
-        cell = self.play({"event": "stdout", "text": "a"}, {"event": "stderr", "text": "e"},
-                         {"event": "stdout", "text": "b\n"},
-                         {"event": "display", "mime": {"image/png": "iVBORw=="}},
-                         repr="{1}", value={"$t": "set", "v": [1]}, execution_count=3,
-                         mime={"text/html": "<b>"})
-        self.assertEqual((cell.stdout, cell.stderr, cell.text, cell.value, cell.execution_count),
-                         ("ab\n", "e", "{1}", {1}, 3))
-        self.assertEqual(cell.displays[0].data("image/png"), b"\x89PNG")
-        self.assertEqual(cell.displays[1].mime, {"text/html": "<b>"})
-        self.assertNotIn("<b>", cell._repr_html_())
-        self.assertEqual(cell.unwrap(), {1})
-
-    def test_error(self):
-        """a failed cell: its error, and unwrap() raises"""
-        cell = self.play(status="error", error={"name": "KeyError", "value": "'k'",
-                                                "traceback": ["line\n"]})
-        self.assertEqual((cell.ok, str(cell.error), cell.error.traceback),
-                         (False, "KeyError: 'k'", ("line\n",)))
-        with self.assertRaisesRegex(nsbox.ExecutionError, "KeyError: 'k'"):
-            cell.unwrap()
-
-    def test_call(self):
-        """a function of the host gets values and answers with values"""
-        got = self.call(lambda a, b: (a, b), {"$t": "tuple", "v": [1]}, {"k": None})
-        self.assertEqual(got, {"$t": "tuple", "v": [{"$t": "tuple", "v": [1]}, {"k": None}]})
-
-        async def later(a):
-            await asyncio.sleep(0)
-            return a + 1
-        self.assertEqual(self.call(later, 1), 2)
-
-    def test_call_raises(self):
-        """what a function raises is the answer"""
-        def broken():
-            raise LookupError("no \ud800 such")
-        self.assertEqual(self.call(broken), {"name": "LookupError", "value": "no \\ud800 such"})
-
-    def test_call_hangs(self):
-        """a function that takes too long: the box is told, and nothing hangs"""
-        async def never():
-            await asyncio.sleep(3600)
-        got = self.call(never, seconds=0.05)
-        self.assertEqual(got["name"], "TimeoutError")
-
-    def test_call_wrong(self):
-        """values that cannot cross, too large ones, hostile ones: an error for the box"""
-        self.assertEqual(self.call(lambda: object())["name"], "UsageError")
-        self.assertIn("more than 1000 bytes", self.call(lambda: "x" * 2000)["value"])
-        self.assertEqual(self.call(lambda a: a, {"$t": "int", "v": "x"})["name"], "ValueError")
-        self.assertEqual(self.call(lambda: 1, 1, 2)["name"], "TypeError")
-
-    def test_call_unknown(self):
-        """a function that the host never gave is not called"""
-        cell = self.play({"event": "call", "call": 1, "name": "__import__", "args": ["os"],
-                          "kwargs": {}}, "reply")
-        self.assertEqual(cell.record["replies"][0]["error"]["name"], "NameError")
-
-    def test_synchronous(self):
-        """the synchronous face: functions run in the thread that waits"""
-        threads = []
-
-        def where(a):
-            threads.append(threading.current_thread())
-            return a
-        with mock.patch.dict(os.environ, NSBOX_FAKE="kernel"), nsbox.Sandbox(binary=FAKE) as box:
-            kernel = box.open("python")
-            kernel.tools({"f": where})
-            cell = kernel.execute(json.dumps([
-                {"event": "call", "call": 1, "name": "f", "args": [5], "kwargs": {}}, "reply",
-                {"status": "ok", "value": 6}]))
-            self.assertEqual((cell.value, cell.record["replies"][0]["value"]), (6, 5))
-            self.assertEqual(threads, [threading.current_thread()])
-            self.assertEqual(kernel.set(a={1}).record["request"]["values"],
-                             {"a": {"$t": "set", "v": [1]}})
-
-
 class Runs(unittest.TestCase):
     def test_module_functions(self):
         """run, code: the program's own end is a result"""
@@ -372,8 +252,8 @@ class Runs(unittest.TestCase):
     def test_options_hold(self):
         """options of the sandbox and of the call hold; the call's win"""
         with nsbox.Sandbox(timeout=30, memory="64M", env={"A": "1"}) as box:
-            got = box.run(["sh", "-c", "echo $A; cat; pwd"], stdin="in\n", memory="32M", cwd="/tmp")
-            self.assertEqual(got.stdout, "1\nin\n/tmp\n")
+            got = box.run(["sh", "-c", "echo $A; cat; pwd"], stdin="given\n", memory="32M", cwd="/tmp")
+            self.assertEqual(got.stdout, "1\ngiven\n/tmp\n")
             self.assertEqual(got.limits["memory_bytes"], 32 << 20)
             self.assertEqual(got.limits["timeout_ms"], 30000)
 
@@ -569,7 +449,7 @@ class Ends(unittest.TestCase):
                   "    sys.stdin.read()\n"
                   "    os._exit(0)\n"
                   "os._exit(0)\n")
-        child = subprocess.Popen([sys.executable, "-c", source], stdin=subprocess.PIPE,
+        child = subprocess.Popen([sys.executable, "-W", "ignore", "-c", source], stdin=subprocess.PIPE,
                                  stdout=subprocess.PIPE, text=True)
         rpc = int(child.stdout.readline())
         child.wait(60)
@@ -609,4 +489,4 @@ class Ends(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    tap_unittest.main()
+    tap_unittest.main(sys.modules["__main__"], host_calls)

@@ -89,6 +89,7 @@ static inline int file_of(const struct egress_config *c, const char *const *allo
 		struct egress_config config;
 		uint64_t rules[8192];
 		char hosts[sizeof(HOSTS)];
+		char proxy[sizeof(QUAD4)];
 	} b;
 	const struct egress_rules *r = rules_in(NET_FILTERED, allow, NULL);
 
@@ -103,6 +104,9 @@ static inline int file_of(const struct egress_config *c, const char *const *allo
 	b.config.hosts_len = sizeof(HOSTS) - 1;
 	memcpy(b.rules, r, r->size);
 	memcpy(b.hosts, HOSTS, sizeof(HOSTS));
+	memcpy(b.proxy, QUAD4, sizeof(QUAD4));
+	if (c->proxy.kind != PROXY_NONE) /* the only one that there is */
+		b.config.proxy.host = (uint32_t)(b.proxy - (char *)&b);
 	return fd_sealed("block", &b, sizeof(b));
 }
 

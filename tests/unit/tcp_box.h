@@ -155,7 +155,7 @@ static inline int fill(int listener)
 
 static inline bool is_on_the_way(void)
 {
-	return e.conns && e.conns->side[1].in.fd >= 0;
+	return e.conns && (e.conns->trying || e.conns->side[1].in.fd >= 0);
 }
 
 /* All until the end: bytes; -errno when the end is none. */

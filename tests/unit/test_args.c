@@ -80,7 +80,7 @@ static void a_value_may_be_joined_or_apart(void **state)
 
 static void an_empty_joined_value_is_a_value(void **state)
 {
-	struct parsed p = PARSE(FOR_RUN, "--ro=", "x");
+	struct parsed p = PARSE(FOR_RUN, "--memory=", "x");
 
 	(void)state;
 	assert_int_equal(p.r, 0);
@@ -210,6 +210,10 @@ static void every_mistake_has_its_sentence(void **state)
 		  "'nsbox run --help' lists the flags" },
 		{ FOR_RUN, { "--memory" }, "--memory needs a value: SIZE", "" },
 		{ FOR_RUN, { "-im" }, "--memory needs a value: SIZE", "" },
+		{ FOR_RUN, { "--allow-import", "" }, "--allow-import wants MODULE, not ''",
+		  "'--set imports.allow=' is an empty list" },
+		{ FOR_RUN, { "--ro=", "x" }, "--ro wants PATH[:DEST], not ''",
+		  "'--set fs.read=' is an empty list" },
 		{ FOR_RUN, { "--json=1" }, "--json takes no value", "" },
 		{ FOR_RUN, { "--set", "limits.pids" }, "--set wants KEY=VALUE, not 'limits.pids'",
 		  "for example --set limits.pids=64" },

@@ -199,6 +199,36 @@ static void a_file_of_the_wrong_size_is_not_taken(void **state)
 	buf_free(&b);
 }
 
+/* --- the way out ----------------------------------------------------------------------------------- */
+
+static void no_kind(struct egress_config *c) { c->proxy.kind = PROXY_NONE; }
+static void other_kind(struct egress_config *c) { c->proxy.kind = PROXY_SOCKS5; }
+static void other_port(struct egress_config *c) { c->proxy.port++; }
+static void other_host(struct egress_config *c) { c->proxy.host++; }
+static void other_user(struct egress_config *c) { c->proxy.user++; }
+static void other_password(struct egress_config *c) { c->proxy.password++; }
+static void no_password(struct egress_config *c) { c->proxy.password = 0; }
+
+static void every_part_of_a_proxy_makes_another_one(void **state)
+{
+	static void (*const changes[])(struct egress_config *c) = {
+		no_kind, other_kind, other_port, other_host, other_user, other_password, no_password,
+	};
+	struct buf a = whole_block();
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
+		struct buf b = whole_block();
+
+		assert_true(config_same_proxy(head_of(&a), head_of(&b)));
+		changes[i](head_of(&b));
+		assert_false(config_same_proxy(head_of(&a), head_of(&b)));
+		assert_false(config_same_proxy(head_of(&b), head_of(&a)));
+		buf_free(&b);
+	}
+	buf_free(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -207,6 +237,7 @@ int main(void)
 		cmocka_unit_test(cut_anywhere_it_is_refused),
 		cmocka_unit_test(only_a_file_that_cannot_change_is_taken),
 		cmocka_unit_test(a_file_of_the_wrong_size_is_not_taken),
+		cmocka_unit_test(every_part_of_a_proxy_makes_another_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

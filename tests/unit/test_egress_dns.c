@@ -211,6 +211,23 @@ static void edns_is_answered_with_edns(void **state)
 	assert_memory_equal(out, want, n);
 }
 
+/* The least answer that a client can ask for has room for it behind the longest name. */
+static void an_extended_error_is_a_part_of_the_opt(void **state)
+{
+	static const char want[] = HEAD("\x12\x34", "\x81\x93", ONE, NONE, NONE, ONE)
+		"\7eXample\3Org\0" "\0\1\0\1" "\0" "\0\51" "\4\xd0" "\0\0\x80\0" "\0\6" "\0\17\0\2\0\17";
+	const struct dns_reply r = { .rcode = DNS_NXDOMAIN, .extended = DNS_BLOCKED };
+	struct dns_query plain = query_of(BYTES(QUERY_A)), q = query_of(BYTES(QUERY_A_EDNS));
+	size_t size = sizeof(want) - 1;
+	uint8_t out[512];
+
+	(void)state;
+	assert_int_equal(dns_write_answer(out, size - 1, &q, &r), 0);
+	assert_int_equal(dns_write_answer(out, size, &q, &r), size);
+	assert_memory_equal(out, want, size);
+	assert_int_equal(dns_write_answer(out, sizeof(out), &plain, &r), sizeof(QUERY_A) - 1);
+}
+
 static void what_does_not_fit_is_marked_as_truncated(void **state)
 {
 	struct dns_query q = query_of(BYTES(QUERY_A_EDNS));
@@ -489,6 +506,7 @@ int main(void)
 		cmocka_unit_test(reverse_names_are_read_in_one_spelling),
 		cmocka_unit_test(an_answer_repeats_the_question_with_its_case),
 		cmocka_unit_test(edns_is_answered_with_edns),
+		cmocka_unit_test(an_extended_error_is_a_part_of_the_opt),
 		cmocka_unit_test(what_does_not_fit_is_marked_as_truncated),
 		cmocka_unit_test(the_room_for_an_answer_is_what_the_client_says_within_bounds),
 		cmocka_unit_test(wrong_questions_get_their_code_and_no_questions_get_none),

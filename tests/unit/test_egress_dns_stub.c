@@ -64,14 +64,14 @@ static void every_other_type_of_an_allowed_name_is_empty_or_refused(void **state
 	rig_down(&r);
 }
 
-static void a_denied_name_is_refused_noted_and_not_asked_for(void **state)
+static void a_denied_name_does_not_exist_is_noted_and_not_asked_for(void **state)
 {
 	struct rig r;
 
 	(void)state;
 	rig_up(&r, allow_test, NULL);
 	for (unsigned type = 1; type < 300; type++)
-		assert_int_equal(ask(&r, "evil.example", (uint16_t)type), DNS_REFUSED);
+		assert_int_equal(ask(&r, "evil.example", (uint16_t)type), DNS_NXDOMAIN);
 	assert_int_equal(r.server.queries, 0);
 	assert_int_equal(r.ledger.denial_count, 1);
 	assert_int_equal(r.ledger.denials[0].count, 299);
@@ -80,7 +80,39 @@ static void a_denied_name_is_refused_noted_and_not_asked_for(void **state)
 	rig_down(&r);
 }
 
-static void what_is_no_host_name_is_refused(void **state)
+/* What resolvers keep needs an SOA; what says why needs EDNS, and a client that has it. */
+static void a_denied_name_is_not_kept_and_edns_says_why(void **state)
+{
+	static const char opt[] = "\0" "\0\51" "\4\xd0" "\0\0\0\0" "\0\6" "\0\17" "\0\2" "\0\17";
+	struct dns_query q = { .id = 0x4242, .type = DNS_A, .class = DNS_CLASS_IN, .has_edns = true };
+	uint8_t p[DNS_QUERY_MAX];
+	struct rig r;
+	const struct stub_client client = { on_answer, &r, false };
+	size_t n;
+
+	(void)state;
+	rig_up(&r, allow_test, NULL);
+	n = query_bytes(p, "evil.example", DNS_A);
+	assert_int_equal(ask(&r, "evil.example", DNS_A), DNS_NXDOMAIN);
+	assert_int_equal(r.len, n);
+	assert_memory_equal(r.p + 6, "\0\0\0\0\0\0", 6);
+	assert_true(dns_name_set(&q.name, "evil.example"));
+	n = dns_write_query(p, sizeof(p), &q);
+	assert_int_equal(stub_ask(&r.stub, p, n, &client), 0);
+	assert_int_equal(r.p[3] & 15, DNS_NXDOMAIN);
+	assert_memory_equal(r.p + 6, "\0\0\0\0\0\1", 6);
+	assert_int_equal(r.len, n + 6);
+	assert_memory_equal(r.p + r.len - 17, opt, 17);
+	q.type = DNS_HTTPS; /* control: another refusal has no such option */
+	assert_true(dns_name_set(&q.name, "a.test"));
+	n = dns_write_query(p, sizeof(p), &q);
+	assert_int_equal(stub_ask(&r.stub, p, n, &client), 0);
+	assert_int_equal(r.p[3] & 15, DNS_REFUSED);
+	assert_int_equal(r.len, n);
+	rig_down(&r);
+}
+
+static void what_is_no_host_name_does_not_exist(void **state)
 {
 	static const char *const names[] = { "", "1.2.3.4", "0x7f.1", "a b.test", "a*.test" };
 	struct rig r;
@@ -88,7 +120,7 @@ static void what_is_no_host_name_is_refused(void **state)
 	(void)state;
 	rig_up(&r, allow_test, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		assert_int_equal(ask(&r, names[i], DNS_A), DNS_REFUSED);
+		assert_int_equal(ask(&r, names[i], DNS_A), DNS_NXDOMAIN);
 	assert_int_equal(r.ledger.denial_count, ARRAY_SIZE(names));
 	assert_denied(&r, 0, "lookup . (type 1)", "always denied: not a host name");
 	assert_denied(&r, 3, "lookup a name with odd bytes (type 1)",
@@ -121,10 +153,10 @@ static void the_services_of_an_allowed_name_are_empty_and_no_denial(void **state
 	rig_up(&r, (const char *const[]){ "apex.example", NULL }, NULL);
 	assert_int_equal(ask(&r, "_http._tcp.apex.example", DNS_SRV), DNS_NOERROR);
 	assert_int_equal(r.ledger.denial_count, 0);
-	assert_int_equal(ask(&r, "_http._tcp.other.example", DNS_SRV), DNS_REFUSED);
-	assert_int_equal(ask(&r, "_x.apex.example", DNS_A), DNS_REFUSED);
-	assert_int_equal(ask(&r, "_443._https.apex.example", DNS_HTTPS), DNS_REFUSED);
-	assert_int_equal(ask(&r, "_x", DNS_SRV), DNS_REFUSED);
+	assert_int_equal(ask(&r, "_http._tcp.other.example", DNS_SRV), DNS_NXDOMAIN);
+	assert_int_equal(ask(&r, "_x.apex.example", DNS_A), DNS_NXDOMAIN);
+	assert_int_equal(ask(&r, "_443._https.apex.example", DNS_HTTPS), DNS_NXDOMAIN);
+	assert_int_equal(ask(&r, "_x", DNS_SRV), DNS_NXDOMAIN);
 	assert_int_equal(r.ledger.denial_count, 4);
 	rig_down(&r);
 }
@@ -153,7 +185,7 @@ static void a_fake_address_has_its_name_and_others_have_none(void **state)
 
 	(void)state;
 	rig_up(&r, allow_test, NULL);
-	assert_int_equal(ask(&r, "1.0.18.198.in-addr.arpa", DNS_PTR), DNS_REFUSED);
+	assert_int_equal(ask(&r, "1.0.18.198.in-addr.arpa", DNS_PTR), DNS_NXDOMAIN);
 	assert_int_equal(ask(&r, "a.test", DNS_A), DNS_NOERROR);
 	assert_int_equal(ask(&r, "1.0.18.198.in-addr.arpa", DNS_PTR), DNS_NOERROR);
 	assert_int_equal(records(&r), 1);
@@ -163,7 +195,7 @@ static void a_fake_address_has_its_name_and_others_have_none(void **state)
 	assert_int_equal(ask(&r, "1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.2.0.0.0.1.0.0.2"
 			     ".ip6.arpa", DNS_PTR), DNS_NOERROR);
 	assert_memory_equal(r.p + r.len - 8, "\1a\4test\0", 8);
-	assert_int_equal(ask(&r, "8.8.8.8.in-addr.arpa", DNS_PTR), DNS_REFUSED);
+	assert_int_equal(ask(&r, "8.8.8.8.in-addr.arpa", DNS_PTR), DNS_NXDOMAIN);
 	assert_denied(&r, 1, "lookup 8.8.8.8.in-addr.arpa (type 12)", "always denied: reverse lookup");
 	assert_int_equal(r.server.queries, 0);
 	rig_down(&r);
@@ -214,7 +246,7 @@ static void where_all_is_allowed_a_denied_name_is_still_not_asked_for(void **sta
 	(void)state;
 	rig_up(&r, NULL, deny_bad);
 	for (unsigned type = 1; type < 300; type++)
-		assert_int_equal(ask(&r, "bad.test", (uint16_t)type), DNS_REFUSED);
+		assert_int_equal(ask(&r, "bad.test", (uint16_t)type), DNS_NXDOMAIN);
 	assert_int_equal(ask(&r, "there.test", DNS_HTTPS), DNS_REFUSED);
 	assert_int_equal(ask(&r, "there.test", DNS_ANY), DNS_REFUSED);
 	assert_int_equal(ask(&r, "there.test", 4711), DNS_NOERROR);
@@ -317,8 +349,9 @@ int main(void)
 		cmocka_unit_test(an_allowed_name_has_a_fake_address_and_nobody_is_asked),
 		cmocka_unit_test(without_ipv6_in_the_box_there_is_no_aaaa),
 		cmocka_unit_test(every_other_type_of_an_allowed_name_is_empty_or_refused),
-		cmocka_unit_test(a_denied_name_is_refused_noted_and_not_asked_for),
-		cmocka_unit_test(what_is_no_host_name_is_refused),
+		cmocka_unit_test(a_denied_name_does_not_exist_is_noted_and_not_asked_for),
+		cmocka_unit_test(a_denied_name_is_not_kept_and_edns_says_why),
+		cmocka_unit_test(what_is_no_host_name_does_not_exist),
 		cmocka_unit_test(a_question_of_another_class_is_refused),
 		cmocka_unit_test(the_services_of_an_allowed_name_are_empty_and_no_denial),
 		cmocka_unit_test(localhost_is_the_box_itself),

@@ -65,6 +65,30 @@ static void a_name_keeps_its_number_until_the_table_is_full(void **state)
 	names_free(n);
 }
 
+static void a_lower_limit_keeps_what_is_there_and_a_higher_one_goes_on(void **state)
+{
+	struct names *n = names_new(3);
+	char name[32];
+
+	(void)state;
+	for (uint32_t i = 1; i <= 3; i++) {
+		snprintf(name, sizeof(name), "n%u.test", i);
+		assert_int_equal(names_add(n, name), i);
+	}
+	assert_int_equal(names_limit(n, 1), 0);
+	assert_int_equal(names_add(n, "n4.test"), 0);
+	assert_int_equal(names_add(n, "n3.test"), 3);
+	assert_string_equal(names_get(n, 2), "n2.test");
+	assert_int_equal(names_limit(n, UINT32_MAX), 0);
+	for (uint32_t i = 1; i <= 65534; i++) {
+		snprintf(name, sizeof(name), "n%u.test", i);
+		assert_int_equal(names_add(n, name), i);
+	}
+	assert_int_equal(names_add(n, "full.test"), 0);
+	assert_string_equal(names_get(n, 2), "n2.test");
+	names_free(n);
+}
+
 static void a_fake_address_leads_back_to_its_name(void **state)
 {
 	struct names *n = names_new(UINT32_MAX);
@@ -154,6 +178,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(siphash_gives_the_values_of_its_paper),
 		cmocka_unit_test(a_name_keeps_its_number_until_the_table_is_full),
+		cmocka_unit_test(a_lower_limit_keeps_what_is_there_and_a_higher_one_goes_on),
 		cmocka_unit_test(a_fake_address_leads_back_to_its_name),
 		cmocka_unit_test(what_is_fake_and_what_is_not),
 		cmocka_unit_test(hosts_has_names_aliases_comments_and_both_families),

@@ -188,6 +188,88 @@ static void new_rules_hold_at_once_and_wrong_ones_end_all(void **state)
 	expect("nobody answers the box", 1);
 }
 
+static void play_new_limit(void)
+{
+	static const uint32_t limits[] = { 2, 1, 3 };
+	char text[EGRESS_ADDR_TEXT];
+	struct egress_config c = plain;
+	char what[32];
+
+	c.max_names = 2;
+	serve_box(&c, RULES("*.x.test"));
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		c.max_names = limits[i];
+		configure(&c, RULES("*.x.test"));
+		note("ready again", hear_it());
+		for (char name[] = "a.x.test"; name[0] <= 'd'; name[0]++) {
+			snprintf(what, sizeof(what), "%u: %s", limits[i], name);
+			note(what, look_up(text, name));
+		}
+	}
+	tell_it(EGRESS_REPORT, 0, NULL, 0);
+	note("denial", hear_it());
+	note("of the first limit", strcmp(strchr(heard.body, 0) + 1, "net.names=2") == 0);
+}
+
+static void new_limits_of_names_hold_and_known_names_stay(void **state)
+{
+	static const char *const found[] = { "2: a.x.test", "2: b.x.test", "1: a.x.test",
+					     "1: b.x.test", "3: a.x.test", "3: b.x.test",
+					     "3: c.x.test" };
+	static const char *const none[] = { "2: c.x.test", "2: d.x.test", "1: c.x.test",
+					    "1: d.x.test", "3: d.x.test" };
+
+	(void)state;
+	scene(play_new_limit);
+	expect("ready again", EGRESS_READY);
+	for (size_t i = 0; i < ARRAY_SIZE(found); i++)
+		expect(found[i], 1);
+	for (size_t i = 0; i < ARRAY_SIZE(none); i++)
+		expect(none[i], 0);
+	expect("denial", EGRESS_DENIAL);
+	expect("of the first limit", 1);
+}
+
+/* The first server's backlog is full: its kernel drops the SYN. */
+static void play_new_proxy(void)
+{
+	static const char request[] = "CONNECT 8.8.4.4:7000 HTTP/1.1\r\nHost: 8.8.4.4:7000\r\n\r\n";
+	struct egress_config by_proxy = plain;
+	char got[sizeof(request)] = "";
+	int box, host, proxy, full;
+
+	by_proxy.proxy.kind = PROXY_HTTP;
+	by_proxy.proxy.port = PORT;
+	serve_box(&plain, RULES(OTHER4));
+	full = server_of_host(OTHER4, PORT);
+	proxy = server_of_host(QUAD4, PORT);
+	if (listen(full, 0) < 0)
+		_exit(159);
+	note("the last place", connect_result(begin_connect(OTHER4, PORT)));
+	box = call(OTHER4, PORT);
+	configure(&plain, RULES(OTHER4, "192.0.2.1"));
+	note("ready with new rules", hear_it());
+	configure(&by_proxy, RULES(OTHER4));
+	note("ready with a proxy", hear_it());
+	host = take_call(proxy);
+	note("asked", readable(host) && recv(host, got, sizeof(got), 0) == sizeof(request) - 1 &&
+			      strcmp(got, request) == 0);
+	tell(host, "HTTP/1.1 200 OK\r\n\r\n");
+	note("allowed", connect_result(box));
+}
+
+static void a_new_proxy_is_asked_for_what_is_under_way(void **state)
+{
+	(void)state;
+	scene(play_new_proxy);
+	expect("ready", EGRESS_READY);
+	expect("the last place", 0);
+	expect("ready with new rules", EGRESS_READY);
+	expect("ready with a proxy", EGRESS_READY);
+	expect("asked", 1);
+	expect("allowed", 0);
+}
+
 /* Of three connections with a cap of two the third is refused; all of them leave nothing. */
 static void play_cap(void)
 {
@@ -401,6 +483,8 @@ int main(void)
 		cmocka_unit_test(names_lead_where_they_may),
 		cmocka_unit_test(a_request_for_another_name_resets_both_ends),
 		cmocka_unit_test(new_rules_hold_at_once_and_wrong_ones_end_all),
+		cmocka_unit_test(new_limits_of_names_hold_and_known_names_stay),
+		cmocka_unit_test(a_new_proxy_is_asked_for_what_is_under_way),
 		cmocka_unit_test(a_cap_holds_and_nothing_leaks),
 		cmocka_unit_test(with_its_launcher_gone_the_box_has_no_network),
 		cmocka_unit_test(a_published_port_leads_into_the_box),

@@ -415,7 +415,7 @@ static void all_name_servers_of_the_world_are_the_stub_but_those_of_a_rule(void 
 	scene(name_servers);
 	expect("allowed name", 0);
 	expect("its fake address", 1);
-	expect("denied name", 5);
+	expect("denied name", DNS_NXDOMAIN);
 	expect("v6", 0);
 	expect("never asked", 0);
 	expect("no flow of it", 0);

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "base/strlist.h"
 #include "policy/packages.h"
 
 struct spec_row {
@@ -121,6 +122,63 @@ static void a_long_spec_is_refused(void **state)
 	assert_int_equal(package_spec(text, NULL, &err), NSBOX_E_POLICY);
 }
 
+/* --------------------------------------------------------------------- code -- */
+
+static const struct {
+	const char *text, *want, *message; /* want: joined by "|"; message: NULL when it is fine */
+} sources[] = {
+	{ "print(1)\n", "", NULL },
+	{ "# /// script\n# dependencies = ['a', \"b<2\"]\n# ///\nprint(1)\n", "a|b<2", NULL },
+	{ "#!/usr/bin/env python\r\n# /// script\r\n# dependencies = [ # why\r\n#   \"a\",\r\n#\r\n#   'b',\r\n# ]\r\n# ///",
+	  "a|b", NULL },
+	{ "# /// script\n# requires-python = \">=3.9, <4\"\n# other = { x = [1, '#'], y = 2 }\n# dependencies = [\"a\"]\n"
+	  "# [tool.uv]\n# dependencies = ['no']\n# ///\n", "a", NULL },
+	{ "# /// script\n# dependencies = ['a']\n", "", NULL },	/* never ends: no block */
+	{ "# /// script\n# dependencies = ['a']\nx\n# ///\n", "", NULL },
+	{ "# /// pyproject\n# dependencies = ['a']\n# ///\n", "", NULL },
+	{ "# /// script\n# x = '''\n# dependencies = ['no']\n# '''\n# ///\n", "", NULL },
+	{ "# /// script\n# requires-python = '==3.11.*'\n# ///\n", "", NULL },
+	{ "# /// script\n# requires-python = '~=3.8'\n# ///\n", "", NULL },
+	{ "# /// script\n# requires-python = '>=3.12'\n# ///\n", "",
+	  "the code wants Python >=3.12, and this one is 3.11.7" },
+	{ "# /// script\n# requires-python = '!=3.11.*'\n# ///\n", "",
+	  "the code wants Python !=3.11.*, and this one is 3.11.7" },
+	{ "# /// script\n# requires-python = 'new'\n# ///\n", "",
+	  "the code's block \"# /// script\" has a requires-python that is not understood" },
+	{ "# /// script\n# ///\nx\n# /// script\n# ///\n", "",
+	  "the code's block \"# /// script\" is there twice" },
+	{ "# /// script\n# dependencies = 'a'\n# ///\n", "",
+	  "the code's block \"# /// script\" has dependencies that are no list" },
+	{ "# /// script\n# dependencies = [1]\n# ///\n", "",
+	  "the code's block \"# /// script\" has dependencies that are no list of texts" },
+	{ "# /// script\n# dependencies = ['-r x']\n# ///\n", "",
+	  "the code's block \"# /// script\": \"-r x\" is flag-style, and no flag reaches pip" },
+	{ "# /// script\n# what is this\n# ///\n", "",
+	  "the code's block \"# /// script\" is no TOML" },
+	{ "# /// script\n# a = [[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]\n# ///\n", "",
+	  "the code's block \"# /// script\" is no TOML" },
+};
+
+static void the_block_of_a_source_names_packages(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(sources); i++) {
+		struct nsbox_error err = NSBOX_ERROR_INIT;
+		struct strlist found = { 0 };
+		struct buf text = BUF_INIT(4096);
+		int r = package_inline(sources[i].text, strlen(sources[i].text), "3.11.7", &found, &err);
+
+		assert_string_equal(err.message, sources[i].message ? sources[i].message : "");
+		assert_int_equal(r, sources[i].message ? NSBOX_E_USAGE : 0);
+		for (size_t k = 0; k < found.n; k++)
+			buf_fmt(&text, "%s%s", k ? "|" : "", found.v[k]);
+		if (r == 0)
+			assert_string_equal(buf_text(&text), sources[i].want);
+		strlist_free(&found);
+		buf_free(&text);
+	}
+}
+
 /* --------------------------------------------------------------------- files -- */
 
 static int note(void *arg, const char *section, const char *key, const char *value)
@@ -226,6 +284,7 @@ int main(void)
 		cmocka_unit_test(specs_of_pep_508_have_one_normal_form),
 		cmocka_unit_test(what_pip_would_take_for_something_else_is_refused),
 		cmocka_unit_test(a_long_spec_is_refused),
+		cmocka_unit_test(the_block_of_a_source_names_packages),
 		cmocka_unit_test(a_pip_conf_is_read_as_pip_reads_it),
 		cmocka_unit_test(a_pip_variable_names_the_same_key),
 		cmocka_unit_test(an_index_url_is_taken_apart),

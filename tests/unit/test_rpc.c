@@ -20,18 +20,18 @@
 
 /* --- JSON ----------------------------------------------------------------------- */
 
-static int check(const char *text, size_t len, struct jtext *out)
+static int check(const char *text, size_t len, struct jscan *out)
 {
 	struct nsbox_error err = NSBOX_ERROR_INIT;
-	int r = jtext_check(out, text, len, &err);
+	int r = jscan_check(out, text, len, &err);
 
 	assert_int_equal(r, err.code);
 	return r;
 }
 
-static struct jtext parsed(const char *text)
+static struct jscan parsed(const char *text)
 {
-	struct jtext v = { 0 };
+	struct jscan v = { 0 };
 
 	assert_int_equal(check(text, strlen(text), &v), 0);
 	return v;
@@ -61,12 +61,12 @@ static void what_it_has_not_is_refused_with_its_byte(void **state)
 		"// c\n1", "\xef\xbb\xbf{}", "{\"a\" 1}",
 	};
 	struct nsbox_error err;
-	struct jtext v;
+	struct jscan v;
 
 	(void)state;
 	for (size_t i = 0; i < CLI_COUNT(bad); i++) {
 		err = (struct nsbox_error)NSBOX_ERROR_INIT;
-		assert_int_equal(jtext_check(&v, bad[i], strlen(bad[i]), &err), NSBOX_E_USAGE);
+		assert_int_equal(jscan_check(&v, bad[i], strlen(bad[i]), &err), NSBOX_E_USAGE);
 		assert_ptr_equal(strstr(err.message, "not JSON at byte "), err.message);
 	}
 	/* A NUL is no blank, and ends nothing. */
@@ -79,7 +79,7 @@ static void bytes_that_are_no_utf_8_are_refused(void **state)
 	static const char *const bad[] = {
 		"\"\xff\"", "\"\xc3\"", "\"\xed\xa0\x80\"", "\"\xc0\x80\"", "\"\xf4\x90\x80\x80\"",
 	};
-	struct jtext v;
+	struct jscan v;
 
 	(void)state;
 	for (size_t i = 0; i < CLI_COUNT(bad); i++)
@@ -89,7 +89,7 @@ static void bytes_that_are_no_utf_8_are_refused(void **state)
 static void sixty_four_levels_are_taken_and_no_more(void **state)
 {
 	char text[20001];
-	struct jtext v;
+	struct jscan v;
 
 	(void)state;
 	for (size_t levels = 1; levels <= 10000; levels = levels < 70 ? levels + 1 : 10000 + (levels == 10000)) {
@@ -104,12 +104,12 @@ static void sixty_four_levels_are_taken_and_no_more(void **state)
 static void members_and_items_come_in_order(void **state)
 {
 	static const char *const want[] = { "1", "\"x,]}\\\"\"", "[1,[2]]", "{\"q\":{}}", "null" };
-	struct jtext v = parsed(" {\"a\":1 , \"b\" : \"x,]}\\\"\",\"c\":[1,[2]], \"d\":{\"q\":{}},\"e\":null } ");
-	struct jtext key, value;
+	struct jscan v = parsed(" {\"a\":1 , \"b\" : \"x,]}\\\"\",\"c\":[1,[2]], \"d\":{\"q\":{}},\"e\":null } ");
+	struct jscan key, value;
 	size_t at = 0, n = 0;
 
 	(void)state;
-	while (jtext_next(v, &at, &key, &value)) {
+	while (jscan_next(v, &at, &key, &value)) {
 		assert_true(n < CLI_COUNT(want));
 		assert_int_equal(value.len, strlen(want[n]));
 		assert_memory_equal(value.p, want[n], value.len);
@@ -120,12 +120,12 @@ static void members_and_items_come_in_order(void **state)
 	assert_int_equal(n, CLI_COUNT(want));
 	v = parsed("[ ]");
 	at = 0;
-	assert_false(jtext_next(v, &at, &key, &value));
+	assert_false(jscan_next(v, &at, &key, &value));
 	v = parsed("[7]");
 	at = 0;
-	assert_true(jtext_next(v, &at, &key, &value));
+	assert_true(jscan_next(v, &at, &key, &value));
 	assert_null(key.p);
-	assert_false(jtext_next(v, &at, &key, &value));
+	assert_false(jscan_next(v, &at, &key, &value));
 }
 
 static void strings_are_decoded(void **state)
@@ -143,7 +143,7 @@ static void strings_are_decoded(void **state)
 		char *text = NULL;
 		size_t len = 0;
 
-		assert_int_equal(jtext_string(parsed(rows[i].text), false, &text, &len, &err), 0);
+		assert_int_equal(jscan_string(parsed(rows[i].text), false, &text, &len, &err), 0);
 		assert_int_equal(len, rows[i].len);
 		assert_memory_equal(text, rows[i].want, len + 1);
 		free(text);
@@ -161,10 +161,10 @@ static void half_a_character_is_refused_or_kept_as_it_is(void **state)
 	for (size_t i = 0; i < CLI_COUNT(halves); i++) {
 		struct nsbox_error err = NSBOX_ERROR_INIT;
 
-		assert_int_equal(jtext_string(parsed(halves[i]), false, &text, &len, &err),
+		assert_int_equal(jscan_string(parsed(halves[i]), false, &text, &len, &err),
 				 NSBOX_E_USAGE);
 		err = (struct nsbox_error)NSBOX_ERROR_INIT;
-		assert_int_equal(jtext_string(parsed(halves[i]), true, &text, &len, &err), 0);
+		assert_int_equal(jscan_string(parsed(halves[i]), true, &text, &len, &err), 0);
 		assert_int_equal((unsigned char)text[0], 0xed);
 		free(text);
 	}
@@ -184,7 +184,7 @@ static void base64_is_decoded_or_refused(void **state)
 		struct nsbox_error err = NSBOX_ERROR_INIT;
 		char *text = NULL;
 		size_t len = 0;
-		int r = jtext_base64(parsed(rows[i].text), &text, &len, &err);
+		int r = rpc_base64(parsed(rows[i].text), &text, &len, &err);
 
 		assert_int_equal(r, rows[i].want ? 0 : NSBOX_E_USAGE);
 		if (rows[i].want)
@@ -200,10 +200,10 @@ static void numbers_are_whole_and_in_range(void **state)
 	uint64_t n = 0;
 
 	(void)state;
-	assert_true(jtext_uint(parsed("9007199254740992"), RPC_NUMBER_MAX, &n));
+	assert_true(jscan_uint(parsed("9007199254740992"), RPC_NUMBER_MAX, &n));
 	assert_int_equal(n, RPC_NUMBER_MAX);
 	for (size_t i = 0; i < CLI_COUNT(bad); i++)
-		assert_false(jtext_uint(parsed(bad[i]), RPC_NUMBER_MAX, &n));
+		assert_false(jscan_uint(parsed(bad[i]), RPC_NUMBER_MAX, &n));
 }
 
 /* --- frames ---------------------------------------------------------------------- */
@@ -213,7 +213,7 @@ static void a_frame_may_come_byte_by_byte(void **state)
 	static const char stream[] = "\0\0\0\2{}\0\0\0\7[1,2,3]";
 	struct frame_in in = FRAME_IN_INIT;
 	struct nsbox_error err = NSBOX_ERROR_INIT;
-	struct jtext v;
+	struct jscan v;
 	size_t seen = 0;
 
 	(void)state;
@@ -231,7 +231,7 @@ static void many_frames_may_come_at_once(void **state)
 {
 	struct frame_in in = FRAME_IN_INIT;
 	struct nsbox_error err = NSBOX_ERROR_INIT;
-	struct jtext v;
+	struct jscan v;
 	int n = 0;
 
 	(void)state;
@@ -255,7 +255,7 @@ static void a_broken_length_costs_no_memory(void **state)
 	for (size_t i = 0; i < CLI_COUNT(rows); i++) {
 		struct frame_in in = FRAME_IN_INIT;
 		struct nsbox_error err = NSBOX_ERROR_INIT;
-		struct jtext v;
+		struct jscan v;
 
 		frame_in_add(&in, rows[i].head, FRAME_HEAD);
 		assert_int_equal(frame_in_next(&in, &v, &err), rows[i].good ? 0 : NSBOX_E_USAGE);
@@ -348,8 +348,26 @@ static void a_request_is_taken_apart(void **state)
 						     "\"stream\":true}"), &err), 0);
 	assert_int_equal(q.id, 3);
 	assert_int_equal(q.op, OP_RUN);
-	assert_true(jtext_true(q.v[K_STREAM]));
+	assert_true(rpc_true(q.v[K_STREAM]));
 	assert_null(q.v[K_CWD].p);
+}
+
+static void a_key_may_have_two_kinds(void **state)
+{
+	struct nsbox_error err = NSBOX_ERROR_INIT;
+	struct rpc_request q;
+
+	(void)state;
+	assert_int_equal(rpc_request_take(&q, parsed("{\"id\":1,\"op\":\"execute\",\"box\":\"b1\",\"code\":\"x\","
+						     "\"stdin\":true,\"env\":null}"), &err), 0);
+	assert_true(rpc_true(q.v[K_MAY_ASK]));
+	assert_non_null(q.v[K_CELL].p);
+	assert_null(q.v[K_CODE].p);
+	assert_null(q.v[K_ENV].p); /* null is as good as not said */
+	assert_int_equal(rpc_request_take(&q, parsed("{\"op\":\"reply\",\"box\":\"b1\",\"call\":9,"
+						     "\"value\":null}"), &err), 0);
+	assert_int_equal(q.id, 0);
+	assert_int_equal(jscan_kind(q.v[K_VALUE]), JSCAN_NULL); /* but a value of null is one */
 }
 
 static void what_is_wrong_with_a_request_is_said(void **state)
@@ -373,6 +391,13 @@ static void what_is_wrong_with_a_request_is_said(void **state)
 		  "'stdin' takes a string or {\"base64\":\"...\"}, not an object", "", 1 },
 		{ "{\"id\":1,\"op\":\"run\",\"argv\":[],\"set\":{\"a\":{}}}",
 		  "'set' takes an object of strings, numbers, booleans, null or lists of strings, not an object", "", 1 },
+		{ "{\"id\":1,\"op\":\"execute\",\"box\":\"b1\",\"code\":null}", "'code' takes a string, not null", "", 1 },
+		{ "{\"id\":1,\"op\":\"execute\",\"box\":\"b1\",\"code\":\"\",\"stdin\":\"\"}",
+		  "'stdin' takes true or false, not a string", "", 1 },
+		{ "{\"id\":1,\"op\":\"exec\",\"box\":\"b1\",\"argv\":[],\"stdin\":true}",
+		  "'stdin' takes a string, not true or false", "", 1 },
+		{ "{\"id\":1,\"op\":\"reply\",\"box\":\"b1\",\"call\":1}", "unknown key 'id' of \"reply\"",
+		  "the operation \"schema\" lists the keys of each operation", 1 },
 		{ "{\"id\":1,\"op\":\"cancel\"}", "\"cancel\" needs 'target': the id of the run to kill", "", 1 },
 	};
 
@@ -425,6 +450,7 @@ int main(void)
 		cmocka_unit_test(events_say_text_or_base64),
 		cmocka_unit_test(a_write_never_waits),
 		cmocka_unit_test(a_request_is_taken_apart),
+		cmocka_unit_test(a_key_may_have_two_kinds),
 		cmocka_unit_test(what_is_wrong_with_a_request_is_said),
 		cmocka_unit_test(the_schema_is_json_with_every_operation),
 	};

@@ -351,7 +351,7 @@ static void extras_are_read_only_and_alone(void **state)
 	(void)state;
 	shell("touch s.py sibling");
 	snprintf(script, sizeof(script), "%s", in("s.py"));
-	extra = (struct view_extra){ script, script };
+	extra = (struct view_extra){ script, script, false };
 	request.extras = &extra;
 	request.extra_count = 1;
 	must_build();

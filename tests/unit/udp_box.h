@@ -19,10 +19,12 @@
 #define QUAD4 "9.9.9.9"
 #define OTHER4 "8.8.4.4"
 #define QUAD6 "2620:fe::fe"
+#ifndef HOSTS		/* a test may have its own */
 #define HOSTS QUAD4 " good.test both.test\n" \
 	      "10.0.0.1 private.test both.test\n" \
 	      QUAD6 " six.test\n" \
 	      "198.18.0.9 fake.test\n"
+#endif
 
 static int host_ns, box_ns;
 static struct egress e;

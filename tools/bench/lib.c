@@ -3,6 +3,7 @@
  *
  *   lib serve-fresh CMD...        a byte on stdin: open, run, close; answers nanoseconds
  *   lib serve-open CMD...         the same with one box that stays open
+ *   lib serve-cell LANGUAGE CODE   a byte on stdin: one cell of a kernel that stays
  *   lib rate IN_FLIGHT SECONDS CMD...   one launcher, that many boxes at once
  *   lib rate-bare IN_FLIGHT SECONDS CMD...   the same with posix_spawn() and no box
  *
@@ -10,6 +11,7 @@
  */
 #include <errno.h>
 #include <nsbox.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdbool.h>
@@ -124,6 +126,64 @@ static int serve(struct bench *b, bool keep_open)
 	return 0;
 }
 
+/* Events until the one that holds @text. */
+static int await(struct bench *b, struct nsbox_kernel *k, const char *text)
+{
+	struct pollfd pfd = { .fd = nsbox_kernel_fd(k), .events = POLLIN };
+	const char *json = "";
+	int ret;
+
+	while ((ret = nsbox_kernel_next(k, &json, NULL, &b->err)) >= 0) {
+		if (ret == 0 && poll(&pfd, 1, 30000) != 1)
+			return -1;
+		if (ret == 1 && strstr(json, text))
+			return 0;
+	}
+	return -1;
+}
+
+/* @code is text that JSON writes as it is. */
+static int run_cell(struct bench *b, struct nsbox_kernel *k, const char *code, unsigned id)
+{
+	char request[512], done[64];
+	int len = snprintf(request, sizeof(request),
+			   "{\"id\":%u,\"op\":\"execute\",\"code\":\"%s\"}", id, code);
+
+	snprintf(done, sizeof(done), "{\"id\":%u,\"event\":\"done\",\"status\":\"ok\"", id);
+	if (nsbox_kernel_send(k, request, (size_t)len, &b->err) < 0)
+		return -1;
+	return await(b, k, done);
+}
+
+static int serve_cells(struct bench *b, const char *language, const char *code)
+{
+	struct nsbox_run run = NSBOX_RUN_INIT;
+	struct nsbox_kernel *k = NULL;
+	struct nsbox_box *box = NULL;
+	uint64_t took = 1;
+	unsigned id = 1;
+	char request;
+
+	run.language = language;
+	run.timeout_ms = 3600000;
+	if (nsbox_box_open(&box, NSBOX_TIER_LOCAL, b->policy, &b->err) < 0 ||
+	    nsbox_kernel_open(&k, box, &run, &b->err) < 0 || run_cell(b, k, "x=1", id) < 0)
+		took = 0;
+	while (took && read(STDIN_FILENO, &request, 1) == 1) {
+		uint64_t start = now_ns();
+
+		took = run_cell(b, k, code, ++id) < 0 ? 0 : now_ns() - start;
+		if (write(STDOUT_FILENO, &took, sizeof(took)) != (ssize_t)sizeof(took))
+			break;
+	}
+	if (!took)
+		complain(b, "cell");
+	if (nsbox_kernel_close(k, NULL, &b->err) < 0)
+		took = 0;
+	nsbox_box_close(box);
+	return !took;
+}
+
 static int slot_start(struct bench *b, struct slot *slot, bool bare)
 {
 	if (bare) {
@@ -228,11 +288,16 @@ int main(int argc, char **argv)
 	int ret;
 
 	if (argc < 3) {
-		fprintf(stderr, "usage: lib serve-fresh|serve-open|rate|rate-bare ...\n");
+		fprintf(stderr, "usage: lib serve-fresh|serve-open|serve-cell|rate|rate-bare ...\n");
 		return 2;
 	}
 	if (bench_init(&b, argv + (is_rate ? 4 : 2)) < 0)
 		return complain(&b, "policy");
+	if (!strcmp(argv[1], "serve-cell") && argc == 4) {
+		ret = serve_cells(&b, argv[2], argv[3]);
+		nsbox_policy_free(b.policy);
+		return ret;
+	}
 	ret = is_rate ? rate(&b, argv + 2, !strcmp(argv[1], "rate-bare")) :
 			serve(&b, !strcmp(argv[1], "serve-open"));
 	nsbox_policy_free(b.policy);

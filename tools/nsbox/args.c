@@ -333,18 +333,31 @@ static int store_veth(struct args *a, struct nsbox_error *err)
 	return r < 0 ? r : setting_add(a, &path, err);
 }
 
+/* An empty text empties a list: by --deny-out "$UNSET", all that a policy denies. Who wants
+ * that says so with --set. */
+static int store_key(struct args *a, const struct nsbox_key *key, const char *value,
+		     struct nsbox_error *err)
+{
+	const struct args_setting s = { .key = key->name, .flag = key->flag,
+					.value = value ? value : "true" };
+
+	if (strcmp(key->flag, "--net") == 0 && strcmp(s.value, "veth") == 0)
+		return store_veth(a, err);
+	if (!*s.value && strcmp(key->type, "list") == 0) {
+		cli_hint(err, "'--set %s=' is an empty list", key->name);
+		return cli_fail(err, NSBOX_E_USAGE, "%s wants %s, not ''", key->flag,
+				key->value_name);
+	}
+	return setting_add(a, &s, err);
+}
+
 static int store(struct args *a, const struct args_flag *f, const char *value,
 		 struct nsbox_error *err)
 {
-	struct args_setting s = { .key = f->key.name, .flag = f->key.flag };
 	void *field;
 
-	if (!f->row && value && strcmp(s.flag, "--net") == 0 && strcmp(value, "veth") == 0)
-		return store_veth(a, err);
-	if (!f->row) {
-		s.value = value ? value : "true";
-		return setting_add(a, &s, err);
-	}
+	if (!f->row)
+		return store_key(a, &f->key, value, err);
 	field = (char *)a + f->row->field;
 	switch (f->row->kind) {
 	case ARG_TRUE:

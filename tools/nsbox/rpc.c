@@ -149,7 +149,7 @@ static int cancel(struct rpc *r, const struct rpc_request *q, struct nsbox_error
 	size_t start;
 	int found;
 
-	jtext_uint(q->v[K_TARGET], RPC_NUMBER_MAX, &target);
+	jscan_uint(q->v[K_TARGET], RPC_NUMBER_MAX, &target);
 	found = rpc_run_kill(r, target) ? 1 : rpc_kernel_cancel(r, target, err);
 	if (found < 0)
 		return found;
@@ -193,7 +193,7 @@ static void act(struct rpc *r, const struct rpc_request *q)
 		must(r, answer_error(&r->out, q->id, &err));
 }
 
-static void take_request(struct rpc *r, struct jtext frame)
+static void take_request(struct rpc *r, struct jscan frame)
 {
 	struct nsbox_error err = NSBOX_ERROR_INIT;
 	struct rpc_request q;
@@ -221,7 +221,7 @@ static void broken(struct rpc *r, const struct nsbox_error *err)
 static void take_frames(struct rpc *r)
 {
 	struct nsbox_error err = NSBOX_ERROR_INIT;
-	struct jtext frame;
+	struct jscan frame;
 	int n = 0, code = 1;
 
 	while (!r->is_over && !rpc_is_full(r) && n < FRAMES_A_TURN && code > 0) {
@@ -306,6 +306,12 @@ static void dispatch(struct rpc *r, uint64_t data, uint32_t events)
 		break;
 	case TAG_KERNEL:
 		rpc_kernel_ready(r, slot);
+		break;
+	case TAG_STARTED:
+		rpc_run_started(r, slot);
+		break;
+	case TAG_OPENED:
+		rpc_kernel_opened(r, slot);
 		break;
 	}
 }

@@ -3,8 +3,9 @@
  * `nsbox rpc`: many runs in one process, spoken to in frames of JSON on standard input
  * and output.
  *
- * One thread, one epoll. Starting a box takes milliseconds and is done in between; all
- * else is descriptors that are ready or not. What the process holds is bounded: while a
+ * One epoll. Starting a box takes milliseconds and is done in between; all else is
+ * descriptors that are ready or not. Only a start that may take minutes, because packages
+ * have to be installed or the source is judged first, has a thread (rpc_start.c). What the process holds is bounded: while a
  * client does not read, nothing more is taken from it or from the programs' pipes.
  */
 #ifndef NSBOX_RPC_H
@@ -20,7 +21,8 @@
 #define RPC_ROOM 65536
 
 /* What became ready: one of these, and the slot of a run above it. */
-enum rpc_tag { TAG_IN, TAG_OUT, TAG_SIGNAL, TAG_BOX, TAG_STDOUT, TAG_STDERR, TAG_KERNEL };
+enum rpc_tag { TAG_IN, TAG_OUT, TAG_SIGNAL, TAG_BOX, TAG_STDOUT, TAG_STDERR, TAG_KERNEL,
+	       TAG_STARTED, TAG_OPENED };
 #define RPC_TAG(tag, slot) ((uint64_t)(tag) | (uint64_t)(slot) << 8)
 
 struct rpc_run;
@@ -54,6 +56,22 @@ static inline bool rpc_is_full(const struct rpc *r)
 /* An answer that could not be written leaves its client waiting: rather no connection. */
 void rpc_out_of_memory(struct rpc *r);
 
+/* --- rpc_start.c: starts that take long ---------------------------------------------- */
+
+struct rpc_build;
+struct rpc_start;
+
+/* Has a run with this policy something to do before its box is there? */
+bool rpc_start_is_slow(const struct rpc_build *b);
+/* Start @box, or open a kernel in it, in a thread. @b is taken over. @tag and @slot say
+ * what the loop hears when it is done. */
+int rpc_start_begin(struct rpc *r, struct rpc_start **out, struct rpc_build *b,
+		    struct nsbox_box *box, uint64_t tag, struct nsbox_error *err);
+/* The thread is over: free, and return what the start said; *kernel: when one was opened. */
+int rpc_start_end(struct rpc_start *s, struct nsbox_kernel **kernel, struct nsbox_error *err);
+/* Kill the box until the thread is over; free. The kernel that was opened, or NULL. */
+struct nsbox_kernel *rpc_start_abort(struct rpc_start *s);
+
 /* --- rpc_run.c: runs in flight ------------------------------------------------------ */
 
 /* Start what @q asks for; its answer comes later. */
@@ -64,6 +82,7 @@ bool rpc_run_kill(struct rpc *r, uint64_t id);
 /* The box, or stream @which (0: stdout, 1: stderr), of a slot is ready. A slot may be empty
  * or another run's by now: then nothing is ready, and nothing happens. */
 void rpc_run_box_ready(struct rpc *r, size_t slot);
+void rpc_run_started(struct rpc *r, size_t slot);
 void rpc_run_stream_ready(struct rpc *r, size_t slot, int which);
 /* Stop or go on reading all streams. */
 void rpc_runs_watch(struct rpc *r, bool on);
@@ -82,6 +101,7 @@ bool rpc_kernel_has(const struct rpc *r, uint64_t id);
 /* 1: it was in flight and is ended; 0: there is none of that id. */
 int rpc_kernel_cancel(struct rpc *r, uint64_t id, struct nsbox_error *err);
 void rpc_kernel_ready(struct rpc *r, size_t slot);
+void rpc_kernel_opened(struct rpc *r, size_t slot);
 /* Those that had more to say when their turn was over. */
 void rpc_kernels_go_on(struct rpc *r);
 void rpc_kernels_watch(struct rpc *r, bool on);

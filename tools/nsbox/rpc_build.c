@@ -30,12 +30,12 @@ static int hold(struct rpc_build *b, char *text, struct nsbox_error *err)
 }
 
 /* The text of @v, held by @b. @what names it in messages. */
-static int text_of(struct rpc_build *b, struct jtext v, const char *what, const char **out,
+static int text_of(struct rpc_build *b, struct jscan v, const char *what, const char **out,
 		   struct nsbox_error *err)
 {
 	char *text = NULL;
 	size_t len;
-	int r = jtext_string(v, false, &text, &len, err);
+	int r = jscan_string(v, false, &text, &len, err);
 
 	if (r == 0)
 		r = hold(b, text, err);
@@ -47,18 +47,18 @@ static int text_of(struct rpc_build *b, struct jtext v, const char *what, const 
 }
 
 /* A string, or what its base64 holds. Any bytes. */
-static int bytes_of(struct rpc_build *b, struct jtext v, const char **out, size_t *len,
+static int bytes_of(struct rpc_build *b, struct jscan v, const char **out, size_t *len,
 		    struct nsbox_error *err)
 {
-	struct jtext key, value;
+	struct jscan key, value;
 	char *text = NULL;
 	size_t at = 0;
 	int r;
 
-	if (jtext_kind(v) == J_STRING)
-		r = jtext_string(v, true, &text, len, err);
-	else if (jtext_next(v, &at, &key, &value))
-		r = jtext_base64(value, &text, len, err);
+	if (jscan_kind(v) == JSCAN_STRING)
+		r = jscan_string(v, true, &text, len, err);
+	else if (jscan_next(v, &at, &key, &value))
+		r = rpc_base64(value, &text, len, err);
 	else
 		r = cli_fail(err, NSBOX_E_USAGE, "an object without base64");
 	if (r == 0)
@@ -90,7 +90,7 @@ static int words_add(struct words *w, const char *text, struct nsbox_error *err)
 }
 
 /* "A=B" of a member. */
-static int pair_of(struct rpc_build *b, struct jtext key, struct jtext value, const char **out,
+static int pair_of(struct rpc_build *b, struct jscan key, struct jscan value, const char **out,
 		   struct nsbox_error *err)
 {
 	const char *name = NULL, *text = NULL;
@@ -111,15 +111,15 @@ static int pair_of(struct rpc_build *b, struct jtext key, struct jtext value, co
 }
 
 /* The strings of a list, or NAME=VALUE of each member of an object. */
-static int words_of(struct rpc_build *b, struct jtext v, const char *what,
+static int words_of(struct rpc_build *b, struct jscan v, const char *what,
 		    const char *const **out, struct nsbox_error *err)
 {
 	struct words w = { .b = b, .what = what };
-	struct jtext key, item;
+	struct jscan key, item;
 	int r = words_add(&w, NULL, err);
 	size_t at = 0;
 
-	while (r == 0 && jtext_next(v, &at, &key, &item)) {
+	while (r == 0 && jscan_next(v, &at, &key, &item)) {
 		const char *text = NULL;
 
 		r = key.p ? pair_of(b, key, item, &text, err) : text_of(b, item, what, &text, err);
@@ -149,14 +149,14 @@ static int add_setting(struct rpc_build *b, const char *key, const char *value,
 	return 0;
 }
 
-static int add_list(struct rpc_build *b, const char *key, struct jtext list,
+static int add_list(struct rpc_build *b, const char *key, struct jscan list,
 		    struct nsbox_error *err)
 {
-	struct jtext none, item;
+	struct jscan none, item;
 	size_t at = 0, n = 0;
 	int r = 0;
 
-	while (r == 0 && jtext_next(list, &at, &none, &item)) {
+	while (r == 0 && jscan_next(list, &at, &none, &item)) {
 		const char *text = NULL;
 
 		r = text_of(b, item, key, &text, err);
@@ -169,7 +169,7 @@ static int add_list(struct rpc_build *b, const char *key, struct jtext list,
 }
 
 /* A number, true, false or null as it is written: that is what the key's parser reads. */
-static int add_word(struct rpc_build *b, const char *key, struct jtext v, struct nsbox_error *err)
+static int add_word(struct rpc_build *b, const char *key, struct jscan v, struct nsbox_error *err)
 {
 	char *text = strndup(v.p, v.len);
 	int r = hold(b, text, err);
@@ -177,21 +177,21 @@ static int add_word(struct rpc_build *b, const char *key, struct jtext v, struct
 	return r < 0 ? r : add_setting(b, key, text, err);
 }
 
-static int add_settings(struct rpc_build *b, struct jtext set, struct nsbox_error *err)
+static int add_settings(struct rpc_build *b, struct jscan set, struct nsbox_error *err)
 {
-	struct jtext name, value;
+	struct jscan name, value;
 	size_t at = 0;
 	int r = 0;
 
-	while (r == 0 && set.p && jtext_next(set, &at, &name, &value)) {
+	while (r == 0 && set.p && jscan_next(set, &at, &name, &value)) {
 		const char *key = NULL, *text = NULL;
 
 		r = text_of(b, name, "set", &key, err);
 		if (r < 0)
 			return r;
-		if (jtext_kind(value) == J_ARRAY) {
+		if (jscan_kind(value) == JSCAN_ARRAY) {
 			r = add_list(b, key, value, err);
-		} else if (jtext_kind(value) != J_STRING) {
+		} else if (jscan_kind(value) != JSCAN_STRING) {
 			r = add_word(b, key, value, err);
 		} else {
 			r = text_of(b, value, key, &text, err);
@@ -205,7 +205,7 @@ static int add_settings(struct rpc_build *b, struct jtext set, struct nsbox_erro
 static int build_policy(struct rpc_build *b, const struct rpc_request *q, const char *profile,
 			struct nsbox_error *err)
 {
-	struct jtext policy = q->v[K_POLICY];
+	struct jscan policy = q->v[K_POLICY];
 	const char *named = NULL;
 	int r = 0;
 
@@ -266,7 +266,7 @@ static int take_paths(struct rpc_build *b, const struct rpc_request *q, struct n
 	return r;
 }
 
-static int take_stdin(struct rpc_build *b, struct jtext v, struct nsbox_error *err)
+static int take_stdin(struct rpc_build *b, struct jscan v, struct nsbox_error *err)
 {
 	const char *data = NULL;
 	size_t len = 0, at = 0;
@@ -333,7 +333,7 @@ static int take_tier(struct rpc_build *b, const struct rpc_request *q, struct ns
 	b->tier = q->op == OP_CHECK ? NSBOX_TIER_STATIC : NSBOX_TIER_LOCAL;
 	if (!q->v[K_TIER].p)
 		return 0;
-	if (!jtext_word(q->v[K_TIER], name, sizeof(name)))
+	if (!rpc_word(q->v[K_TIER], name, sizeof(name)))
 		return cli_fail(err, NSBOX_E_USAGE, "'tier' is no name of a tier");
 	for (size_t i = 0; nsbox_tier_info(i, &info) == 0; i++) {
 		if (strcmp(info.name, name) == 0) {
@@ -369,8 +369,8 @@ int rpc_build(struct rpc_build *b, const struct rpc_request *q, struct nsbox_err
 	if (r == 0)
 		r = take_stdin(b, q->v[K_STDIN], err);
 	if (r == 0 && q->v[K_TIMEOUT_MS].p)
-		jtext_uint(q->v[K_TIMEOUT_MS], RPC_NUMBER_MAX, &b->run.timeout_ms);
-	if (jtext_true(q->v[K_AST]))
+		jscan_uint(q->v[K_TIMEOUT_MS], RPC_NUMBER_MAX, &b->run.timeout_ms);
+	if (rpc_true(q->v[K_AST]))
 		b->run.flags |= NSBOX_RUN_AST;
 	return r < 0 ? r : build_policy(b, q, l ? l->profile : NULL, err);
 }

@@ -50,7 +50,7 @@ static int check_length(size_t len, struct nsbox_error *err)
 			FRAME_MAX);
 }
 
-int frame_in_next(struct frame_in *in, struct jtext *out, struct nsbox_error *err)
+int frame_in_next(struct frame_in *in, struct jscan *out, struct nsbox_error *err)
 {
 	const unsigned char *head;
 	size_t have, len;
@@ -69,7 +69,7 @@ int frame_in_next(struct frame_in *in, struct jtext *out, struct nsbox_error *er
 	r = check_length(len, err);
 	if (r < 0 || have < FRAME_HEAD + len)
 		return r;
-	r = jtext_check(out, in->bytes.data + in->at + FRAME_HEAD, len, err);
+	r = jscan_check(out, in->bytes.data + in->at + FRAME_HEAD, len, err);
 	if (r < 0)
 		return r;
 	in->taken = FRAME_HEAD + len;
@@ -263,13 +263,13 @@ int event_data(struct frame_out *out, uint64_t id, const char *name, const char 
 	return frame_out_end(out, start);
 }
 
-void json_cut(struct json *j, struct jtext v)
+void json_cut(struct json *j, struct jscan v)
 {
 	json_raw(j, "");
 	buf_add(j->out, v.p, v.len);
 }
 
-void json_member(struct json *j, struct jtext key, struct jtext value)
+void json_member(struct json *j, struct jscan key, struct jscan value)
 {
 	json_cut(j, key);
 	buf_char(j->out, ':');

@@ -25,7 +25,7 @@ struct frame_in {
 void frame_in_add(struct frame_in *in, const void *data, size_t len);
 /* 1: *out is the next frame's value, until the next call; 0: it is not whole yet. A
  * negative code: the stream is broken, and nothing behind this place means anything. */
-int frame_in_next(struct frame_in *in, struct jtext *out, struct nsbox_error *err);
+int frame_in_next(struct frame_in *in, struct jscan *out, struct nsbox_error *err);
 /* The stream has ended: NSBOX_E_USAGE when that was within a frame. */
 int frame_in_end(const struct frame_in *in, struct nsbox_error *err);
 void frame_in_free(struct frame_in *in);
@@ -61,7 +61,7 @@ int event_data(struct frame_out *out, uint64_t id, const char *name, const char 
 size_t frame_begin(struct frame_out *out, struct json *j, uint64_t id);
 
 /* The value at @v as it stands, and a member of an object. */
-void json_cut(struct json *j, struct jtext v);
-void json_member(struct json *j, struct jtext key, struct jtext value);
+void json_cut(struct json *j, struct jscan v);
+void json_member(struct json *j, struct jscan key, struct jscan value);
 
 #endif

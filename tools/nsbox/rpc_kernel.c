@@ -25,7 +25,8 @@ struct rpc_kernel {
 	bool is_over;		/* nothing more will come; it is there to be closed */
 	bool is_watched, has_more;
 	struct nsbox_box *box;
-	struct nsbox_kernel *kernel;
+	struct nsbox_kernel *kernel; /* NULL while @start opens it */
+	struct rpc_start *start;
 	uint64_t *pending;	/* ids without an answer, the oldest first */
 	size_t pending_count;
 };
@@ -37,7 +38,7 @@ static int find(struct rpc *r, const struct rpc_request *q, struct rpc_kernel **
 {
 	char name[16] = "";
 
-	if (!jtext_word(q->v[K_BOX], name, sizeof(name)))
+	if (!rpc_word(q->v[K_BOX], name, sizeof(name)))
 		return cli_fail(err, NSBOX_E_USAGE, "'box' is no name of a box");
 	for (size_t i = 0; i < RPC_KERNELS_MAX; i++) {
 		struct rpc_kernel *k = r->kernels[i];
@@ -94,22 +95,22 @@ static void must(struct rpc *r, int written)
 }
 
 struct event {
-	struct jtext whole, id, name;
+	struct jscan whole, id, name;
 	uint64_t number;	/* of the request; 0: of none */
 };
 
 static int read_event(struct event *e, const char *json, size_t len, struct nsbox_error *err)
 {
-	struct jtext key, value;
+	struct jscan key, value;
 	size_t at = 0;
 	int code;
 
 	*e = (struct event){ 0 };
-	code = jtext_check(&e->whole, json, len, err);
-	while (code == 0 && jtext_next(e->whole, &at, &key, &value)) {
+	code = jscan_check(&e->whole, json, len, err);
+	while (code == 0 && jscan_next(e->whole, &at, &key, &value)) {
 		char name[16];
 
-		if (!jtext_word(key, name, sizeof(name)))
+		if (!rpc_word(key, name, sizeof(name)))
 			continue;
 		if (strcmp(name, "id") == 0)
 			e->id = value;
@@ -117,7 +118,7 @@ static int read_event(struct event *e, const char *json, size_t len, struct nsbo
 			e->name = value;
 	}
 	if (e->id.p)
-		jtext_uint(e->id, RPC_NUMBER_MAX, &e->number);
+		jscan_uint(e->id, RPC_NUMBER_MAX, &e->number);
 	return code;
 }
 
@@ -125,16 +126,16 @@ static bool is_named(const struct event *e, const char *name)
 {
 	char word[32];
 
-	return jtext_word(e->name, word, sizeof(word)) && strcmp(word, name) == 0;
+	return rpc_word(e->name, word, sizeof(word)) && strcmp(word, name) == 0;
 }
 
 /* All members but "id" and, with @bare, "event". */
 static void put_members(struct json *j, const struct event *e, bool bare)
 {
-	struct jtext key, value;
+	struct jscan key, value;
 	size_t at = 0;
 
-	while (jtext_next(e->whole, &at, &key, &value)) {
+	while (jscan_next(e->whole, &at, &key, &value)) {
 		if (value.p != e->id.p && (!bare || value.p != e->name.p))
 			json_member(j, key, value);
 	}
@@ -212,6 +213,8 @@ static void free_kernel(struct rpc *r, struct rpc_kernel *k, struct nsbox_result
 			struct nsbox_error *err)
 {
 	r->kernels[k->slot] = NULL;
+	if (k->start)
+		k->kernel = rpc_start_abort(k->start);
 	if (k->kernel && k->is_watched)
 		watch(r, k, false);
 	if (k->kernel && nsbox_kernel_close(k->kernel, result, err) < 0 && !err->code)
@@ -233,7 +236,8 @@ static void over(struct rpc *r, struct rpc_kernel *k, const struct nsbox_error *
 {
 	struct nsbox_error ignored = NSBOX_ERROR_INIT;
 
-	watch(r, k, false);
+	if (k->kernel)
+		watch(r, k, false);
 	k->is_over = true;
 	refuse_pending(r, k, err);
 	if (k->is_opening) /* nobody has its name */
@@ -248,7 +252,7 @@ void rpc_kernel_ready(struct rpc *r, size_t slot)
 	size_t len = 0;
 	int code = 1;
 
-	if (!k || k->is_over)
+	if (!k || k->is_over || !k->kernel)
 		return;
 	for (int n = 0; n < EVENTS_A_TURN && code == 1 && !rpc_is_full(r); n++) {
 		code = nsbox_kernel_next(k->kernel, &json, &len, &err);
@@ -274,7 +278,7 @@ void rpc_kernels_go_on(struct rpc *r)
 void rpc_kernels_watch(struct rpc *r, bool on)
 {
 	for (size_t i = 0; i < RPC_KERNELS_MAX; i++) {
-		if (r->kernels[i] && !r->kernels[i]->is_over)
+		if (r->kernels[i] && r->kernels[i]->kernel && !r->kernels[i]->is_over)
 			watch(r, r->kernels[i], on);
 	}
 }
@@ -320,12 +324,30 @@ static int open_box(struct rpc *r, struct rpc_kernel *k, const struct rpc_reques
 		code = add_pending(k, q->id, err);
 	if (code == 0)
 		code = nsbox_box_open(&k->box, b.tier, b.policy, err);
-	if (code == 0)
+	if (code == 0 && rpc_start_is_slow(&b))
+		code = rpc_start_begin(r, &k->start, &b, k->box, RPC_TAG(TAG_OPENED, k->slot), err);
+	else if (code == 0)
 		code = nsbox_kernel_open(&k->kernel, k->box, &b.run, err);
-	if (code == 0 && !r->is_full)
+	if (k->kernel && !r->is_full)
 		watch(r, k, true);
 	rpc_build_free(&b);
 	return code;
+}
+
+void rpc_kernel_opened(struct rpc *r, size_t slot)
+{
+	struct nsbox_error err = NSBOX_ERROR_INIT;
+	struct rpc_kernel *k = r->kernels[slot];
+	int code;
+
+	if (!k || !k->start)
+		return;
+	code = rpc_start_end(k->start, &k->kernel, &err);
+	k->start = NULL;
+	if (code < 0)
+		over(r, k, &err);
+	else if (!r->is_full)
+		watch(r, k, true);
 }
 
 int rpc_kernel_open(struct rpc *r, const struct rpc_request *q, struct nsbox_error *err)

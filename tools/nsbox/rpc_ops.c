@@ -94,104 +94,104 @@ const struct rpc_key_row rpc_keys[K_COUNT] = {
 
 /* --- kinds ------------------------------------------------------------------ */
 
-static bool is_scalar(enum jkind kind)
+static bool is_scalar(enum jscan_kind kind)
 {
-	return kind == J_STRING || kind == J_NUMBER || kind == J_BOOL || kind == J_NULL;
+	return kind == JSCAN_STRING || kind == JSCAN_NUMBER || kind == JSCAN_BOOL || kind == JSCAN_NULL;
 }
 
 /* Every item is a string. */
-static bool all_strings(struct jtext v)
+static bool all_strings(struct jscan v)
 {
-	struct jtext key, item;
+	struct jscan key, item;
 	size_t at = 0;
 
-	while (jtext_next(v, &at, &key, &item)) {
-		if (jtext_kind(item) != J_STRING)
+	while (jscan_next(v, &at, &key, &item)) {
+		if (jscan_kind(item) != JSCAN_STRING)
 			return false;
 	}
 	return true;
 }
 
-static bool is_strings(struct jtext v)
+static bool is_strings(struct jscan v)
 {
-	return jtext_kind(v) == J_ARRAY && all_strings(v);
+	return jscan_kind(v) == JSCAN_ARRAY && all_strings(v);
 }
 
-static bool is_map(struct jtext v)
+static bool is_map(struct jscan v)
 {
-	return jtext_kind(v) == J_OBJECT && all_strings(v);
+	return jscan_kind(v) == JSCAN_OBJECT && all_strings(v);
 }
 
-static bool is_settings(struct jtext v)
+static bool is_settings(struct jscan v)
 {
-	struct jtext key, item;
+	struct jscan key, item;
 	size_t at = 0;
 
-	if (jtext_kind(v) != J_OBJECT)
+	if (jscan_kind(v) != JSCAN_OBJECT)
 		return false;
-	while (jtext_next(v, &at, &key, &item)) {
-		if (!is_scalar(jtext_kind(item)) && !is_strings(item))
+	while (jscan_next(v, &at, &key, &item)) {
+		if (!is_scalar(jscan_kind(item)) && !is_strings(item))
 			return false;
 	}
 	return true;
 }
 
-static bool is_bytes(struct jtext v)
+static bool is_bytes(struct jscan v)
 {
-	struct jtext key, item;
+	struct jscan key, item;
 	size_t at = 0;
 	char name[16];
 
-	if (jtext_kind(v) == J_STRING)
+	if (jscan_kind(v) == JSCAN_STRING)
 		return true;
-	return jtext_kind(v) == J_OBJECT && jtext_next(v, &at, &key, &item) &&
-	       jtext_word(key, name, sizeof(name)) && strcmp(name, "base64") == 0 &&
-	       jtext_kind(item) == J_STRING && !jtext_next(v, &at, &key, &item);
+	return jscan_kind(v) == JSCAN_OBJECT && jscan_next(v, &at, &key, &item) &&
+	       rpc_word(key, name, sizeof(name)) && strcmp(name, "base64") == 0 &&
+	       jscan_kind(item) == JSCAN_STRING && !jscan_next(v, &at, &key, &item);
 }
 
-static bool is_count(struct jtext v)
+static bool is_count(struct jscan v)
 {
 	uint64_t n;
 
-	return jtext_uint(v, RPC_NUMBER_MAX, &n) && n > 0;
+	return jscan_uint(v, RPC_NUMBER_MAX, &n) && n > 0;
 }
 
-static bool is_string(struct jtext v)
+static bool is_string(struct jscan v)
 {
-	return jtext_kind(v) == J_STRING;
+	return jscan_kind(v) == JSCAN_STRING;
 }
 
-static bool is_bool(struct jtext v)
+static bool is_bool(struct jscan v)
 {
-	return jtext_kind(v) == J_BOOL;
+	return jscan_kind(v) == JSCAN_BOOL;
 }
 
-static bool is_object(struct jtext v)
+static bool is_object(struct jscan v)
 {
-	return jtext_kind(v) == J_OBJECT;
+	return jscan_kind(v) == JSCAN_OBJECT;
 }
 
-static bool is_objects(struct jtext v)
+static bool is_objects(struct jscan v)
 {
-	struct jtext key, item;
+	struct jscan key, item;
 	size_t at = 0;
 
-	if (jtext_kind(v) != J_ARRAY)
+	if (jscan_kind(v) != JSCAN_ARRAY)
 		return false;
-	while (jtext_next(v, &at, &key, &item)) {
+	while (jscan_next(v, &at, &key, &item)) {
 		if (!is_object(item))
 			return false;
 	}
 	return true;
 }
 
-static bool is_any(struct jtext v)
+static bool is_any(struct jscan v)
 {
 	return v.p != NULL;
 }
 
 static const struct {
-	bool (*is)(struct jtext v);
+	bool (*is)(struct jscan v);
 	const char *expects;
 } shapes[RPC_KINDS] = {
 	[RPC_STRING] = { is_string, "a string" },
@@ -221,13 +221,13 @@ static int unknown_op(const char *name, struct nsbox_error *err)
 	return cli_fail(err, NSBOX_E_USAGE, "unknown operation '%s'", name);
 }
 
-static int find_op(enum rpc_op *out, struct jtext v, struct nsbox_error *err)
+static int find_op(enum rpc_op *out, struct jscan v, struct nsbox_error *err)
 {
 	char name[64];
 
 	if (!v.p)
 		return cli_fail(err, NSBOX_E_USAGE, "\"op\" is missing");
-	if (!jtext_word(v, name, sizeof(name)))
+	if (!rpc_word(v, name, sizeof(name)))
 		return cli_fail(err, NSBOX_E_USAGE, "\"op\" is no name of an operation");
 	for (size_t i = 0; i < OP_COUNT; i++) {
 		if (strcmp(rpc_ops[i].name, name) == 0) {
@@ -255,11 +255,11 @@ static int unknown_key(const struct rpc_request *q, const char *name, struct nsb
 }
 
 /* The row of this name that one of @ops takes, or K_COUNT. */
-static size_t key_of(struct jtext key, unsigned ops, char *name, size_t size)
+static size_t key_of(struct jscan key, unsigned ops, char *name, size_t size)
 {
 	size_t i;
 
-	if (!jtext_word(key, name, size))
+	if (!rpc_word(key, name, size))
 		snprintf(name, size, "(no word)");
 	for (i = 0; i < K_COUNT; i++) {
 		if ((rpc_keys[i].takes & ops) && strcmp(rpc_keys[i].name, name) == 0)
@@ -268,7 +268,7 @@ static size_t key_of(struct jtext key, unsigned ops, char *name, size_t size)
 	return i;
 }
 
-static int take_key(struct rpc_request *q, struct jtext key, struct jtext value,
+static int take_key(struct rpc_request *q, struct jscan key, struct jscan value,
 		    struct nsbox_error *err)
 {
 	char name[64];
@@ -279,33 +279,33 @@ static int take_key(struct rpc_request *q, struct jtext key, struct jtext value,
 	if (q->v[i].p)
 		return cli_fail(err, NSBOX_E_USAGE, "the key '%s' is given twice", name);
 	/* What an interpreter may be told is null where it is not said. */
-	if ((RPC_CELLS & RPC_BIT(q->op)) && jtext_kind(value) == J_NULL &&
+	if ((RPC_CELLS & RPC_BIT(q->op)) && jscan_kind(value) == JSCAN_NULL &&
 	    !(rpc_keys[i].needs & RPC_BIT(q->op)))
 		return 0;
 	if (!shapes[rpc_keys[i].kind].is(value))
 		return cli_fail(err, NSBOX_E_USAGE, "'%s' takes %s, not %s", name,
 				shapes[rpc_keys[i].kind].expects,
-				jtext_kind(value) == J_NUMBER ? "this number" :
-							       jtext_kind_name(jtext_kind(value)));
+				jscan_kind(value) == JSCAN_NUMBER ? "this number" :
+							       jscan_kind_name(jscan_kind(value)));
 	q->v[i] = value;
 	return 0;
 }
 
 /* The two keys that say what all others may be. The last one counts here; that there is
  * only one is seen by take_key(). */
-static int find_head(struct rpc_request *q, struct jtext frame, struct nsbox_error *err)
+static int find_head(struct rpc_request *q, struct jscan frame, struct nsbox_error *err)
 {
-	struct jtext key, value, op = { 0 };
+	struct jscan key, value, op = { 0 };
 	size_t at = 0;
 	char name[64];
 
-	while (jtext_next(frame, &at, &key, &value)) {
+	while (jscan_next(frame, &at, &key, &value)) {
 		size_t i = key_of(key, EVERY, name, sizeof(name));
 
 		if (i == K_OP)
 			op = value;
 		if (i == K_ID && !q->id && is_count(value))
-			jtext_uint(value, RPC_NUMBER_MAX, &q->id);
+			jscan_uint(value, RPC_NUMBER_MAX, &q->id);
 	}
 	return find_op(&q->op, op, err);
 }
@@ -320,18 +320,18 @@ static int check_needs(const struct rpc_request *q, struct nsbox_error *err)
 	return 0;
 }
 
-int rpc_request_take(struct rpc_request *q, struct jtext frame, struct nsbox_error *err)
+int rpc_request_take(struct rpc_request *q, struct jscan frame, struct nsbox_error *err)
 {
-	struct jtext key, value;
+	struct jscan key, value;
 	size_t at = 0;
 	int r;
 
 	*q = (struct rpc_request){ 0 };
-	if (jtext_kind(frame) != J_OBJECT)
+	if (jscan_kind(frame) != JSCAN_OBJECT)
 		return cli_fail(err, NSBOX_E_USAGE, "a request is an object, not %s",
-				jtext_kind_name(jtext_kind(frame)));
+				jscan_kind_name(jscan_kind(frame)));
 	r = find_head(q, frame, err);
-	while (r == 0 && jtext_next(frame, &at, &key, &value))
+	while (r == 0 && jscan_next(frame, &at, &key, &value))
 		r = take_key(q, key, value, err);
 	return r < 0 ? r : check_needs(q, err);
 }

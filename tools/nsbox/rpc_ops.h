@@ -68,14 +68,14 @@ extern const struct rpc_op_row rpc_ops[OP_COUNT];
 struct rpc_request {
 	uint64_t id;		/* 0: none was found */
 	enum rpc_op op;
-	struct jtext v[K_COUNT];	/* p NULL: not given */
+	struct jscan v[K_COUNT];	/* p NULL: not given */
 };
 
 /*
  * Take @frame apart. NSBOX_E_USAGE says what was wrong; the id is set when there was
  * one, so that the answer can name it.
  */
-int rpc_request_take(struct rpc_request *q, struct jtext frame, struct nsbox_error *err);
+int rpc_request_take(struct rpc_request *q, struct jscan frame, struct nsbox_error *err);
 
 /* The JSON schema of requests, answers and events; malloc'ed, NULL: no memory. */
 char *rpc_schema(void);

@@ -30,7 +30,10 @@ struct rpc_run {
 	uint64_t id;
 	size_t slot;
 	struct nsbox_box *box;
+	struct rpc_start *start; /* its thread; NULL once the box runs */
+	int ends[2];		/* of the pipes, for the library to fill; until the start is done */
 	bool is_streamed;
+	bool is_killed;		/* perhaps too early, while @start was at it */
 	struct stream streams[2];
 };
 
@@ -50,8 +53,20 @@ static int free_slot(struct rpc *r, size_t *out, struct nsbox_error *err)
 	return cli_fail(err, NSBOX_E_BUSY, "%d runs are in flight already", RPC_RUNS_MAX);
 }
 
+static void close_ends(struct rpc_run *run)
+{
+	for (int i = 0; i < 2; i++) {
+		if (run->ends[i] >= 0)
+			close(run->ends[i]);
+		run->ends[i] = -1;
+	}
+}
+
 static void run_free(struct rpc *r, struct rpc_run *run)
 {
+	if (run->start)
+		rpc_start_abort(run->start);
+	close_ends(run);
 	for (int i = 0; i < 2; i++) {
 		if (run->streams[i].fd >= 0)
 			close(run->streams[i].fd);
@@ -78,8 +93,7 @@ static void watch_stream(struct rpc *r, struct rpc_run *run, int which, bool on)
 		nsbox_box_kill(run->box); /* nobody would read it: the run would hang */
 }
 
-static int make_pipes(struct rpc_run *run, struct nsbox_run *to, int (*ends)[2],
-		      struct nsbox_error *err)
+static int make_pipes(struct rpc_run *run, struct nsbox_run *to, struct nsbox_error *err)
 {
 	for (int i = 0; i < 2; i++) {
 		int pair[2];
@@ -87,11 +101,11 @@ static int make_pipes(struct rpc_run *run, struct nsbox_run *to, int (*ends)[2],
 		if (pipe2(pair, O_CLOEXEC | O_NONBLOCK) < 0)
 			return cli_fail_errno(err, "make a pipe for the %s", stream_names[i]);
 		run->streams[i].fd = pair[0];
-		(*ends)[i] = pair[1];
+		run->ends[i] = pair[1];
 	}
 	to->out = to->err = NSBOX_IO_RELAY;
-	to->out_fd = (*ends)[0];
-	to->err_fd = (*ends)[1];
+	to->out_fd = run->ends[0];
+	to->err_fd = run->ends[1];
 	return 0;
 }
 
@@ -104,26 +118,31 @@ static int watch_box(struct rpc *r, struct rpc_run *run, struct nsbox_error *err
 	return 0;
 }
 
+/* The box runs: hear it and its streams. */
+static int watch_run(struct rpc *r, struct rpc_run *run, struct nsbox_error *err)
+{
+	int code = watch_box(r, run, err);
+
+	close_ends(run); /* the library has its own by now */
+	for (int i = 0; i < 2 && code == 0 && !r->is_full; i++)
+		watch_stream(r, run, i, true);
+	return code;
+}
+
 static int start(struct rpc *r, struct rpc_run *run, struct rpc_build *b, struct nsbox_error *err)
 {
-	int ends[2] = { -1, -1 };
 	int code = 0;
 
 	if (run->is_streamed)
-		code = make_pipes(run, &b->run, &ends, err);
+		code = make_pipes(run, &b->run, err);
 	if (code == 0)
 		code = nsbox_box_open(&run->box, b->tier, b->policy, err);
+	if (code == 0 && rpc_start_is_slow(b))
+		return rpc_start_begin(r, &run->start, b, run->box,
+				       RPC_TAG(TAG_STARTED, run->slot), err);
 	if (code == 0)
 		code = nsbox_box_start(run->box, &b->run, err);
-	if (code == 0)
-		code = watch_box(r, run, err);
-	for (int i = 0; i < 2; i++) {
-		if (ends[i] >= 0)
-			close(ends[i]);
-		if (code == 0 && !r->is_full)
-			watch_stream(r, run, i, true);
-	}
-	return code;
+	return code < 0 ? code : watch_run(r, run, err);
 }
 
 int rpc_run_start(struct rpc *r, const struct rpc_request *q, struct nsbox_error *err)
@@ -135,7 +154,8 @@ int rpc_run_start(struct rpc *r, const struct rpc_request *q, struct nsbox_error
 	if (!run)
 		return cli_nomem(err);
 	run->id = q->id;
-	run->is_streamed = jtext_true(q->v[K_STREAM]);
+	run->is_streamed = rpc_true(q->v[K_STREAM]);
+	run->ends[0] = run->ends[1] = -1;
 	for (int i = 0; i < 2; i++)
 		run->streams[i] = (struct stream){ .fd = -1, .kept = BUF_INIT(KEEP_MAX) };
 	code = free_slot(r, &run->slot, err);
@@ -149,6 +169,28 @@ int rpc_run_start(struct rpc *r, const struct rpc_request *q, struct nsbox_error
 	else
 		r->runs[run->slot] = run;
 	return code;
+}
+
+void rpc_run_started(struct rpc *r, size_t slot)
+{
+	struct nsbox_error err = NSBOX_ERROR_INIT;
+	struct rpc_run *run = r->runs[slot];
+	struct nsbox_kernel *none;
+	int code;
+
+	if (!run || !run->start)
+		return;
+	code = rpc_start_end(run->start, &none, &err);
+	run->start = NULL;
+	if (code == 0 && run->is_killed)
+		nsbox_box_kill(run->box);
+	if (code == 0)
+		code = watch_run(r, run, &err);
+	if (code == 0)
+		return;
+	if (answer_error(&r->out, run->id, &err) < 0)
+		rpc_out_of_memory(r);
+	run_free(r, run);
 }
 
 /* --- streams ----------------------------------------------------------------------------- */
@@ -217,14 +259,14 @@ static bool read_stream(struct rpc *r, struct rpc_run *run, int which)
 
 void rpc_run_stream_ready(struct rpc *r, size_t slot, int which)
 {
-	if (r->runs[slot] && !rpc_is_full(r))
+	if (r->runs[slot] && !r->runs[slot]->start && !rpc_is_full(r))
 		read_stream(r, r->runs[slot], which);
 }
 
 void rpc_runs_watch(struct rpc *r, bool on)
 {
 	for (size_t i = 0; i < RPC_RUNS_MAX; i++) {
-		for (int k = 0; k < 2 && r->runs[i]; k++)
+		for (int k = 0; k < 2 && r->runs[i] && !r->runs[i]->start; k++)
 			watch_stream(r, r->runs[i], k, on);
 	}
 }
@@ -254,11 +296,11 @@ static void put_kept(struct json *j, const struct stream *s)
 }
 
 /* What the record says of a streamed output in place of null. False: this key stays. */
-static bool put_streamed(struct json *j, const struct rpc_run *run, struct jtext key)
+static bool put_streamed(struct json *j, const struct rpc_run *run, struct jscan key)
 {
 	char name[32];
 
-	if (!jtext_word(key, name, sizeof(name)))
+	if (!rpc_word(key, name, sizeof(name)))
 		return false;
 	for (int i = 0; i < 2; i++) {
 		const struct stream *s = &run->streams[i];
@@ -281,7 +323,7 @@ static bool put_streamed(struct json *j, const struct rpc_run *run, struct jtext
 
 static void put_record(struct json *j, const struct rpc_run *run, const char *record)
 {
-	struct jtext whole = { record, strlen(record) }, key, value;
+	struct jscan whole = { record, strlen(record) }, key, value;
 	size_t at = 0;
 
 	if (!run->is_streamed) {
@@ -289,7 +331,7 @@ static void put_record(struct json *j, const struct rpc_run *run, const char *re
 		return;
 	}
 	json_object(j);
-	while (jtext_next(whole, &at, &key, &value)) {
+	while (jscan_next(whole, &at, &key, &value)) {
 		json_cut(j, key);
 		buf_char(j->out, ':');
 		j->after_key = true;
@@ -322,7 +364,7 @@ void rpc_run_box_ready(struct rpc *r, size_t slot)
 	struct rpc_run *run = r->runs[slot];
 	int code;
 
-	if (!run)
+	if (!run || run->start)
 		return;
 	code = nsbox_box_collect(run->box, &result, &err);
 	if (code == NSBOX_E_BUSY)
@@ -359,9 +401,11 @@ bool rpc_run_kill(struct rpc *r, uint64_t id)
 {
 	struct rpc_run *run = find(r, id);
 
-	if (run)
-		nsbox_box_kill(run->box);
-	return run != NULL;
+	if (!run)
+		return false;
+	run->is_killed = true;
+	nsbox_box_kill(run->box);
+	return true;
 }
 
 void rpc_runs_close(struct rpc *r)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextvars
 import os
 import queue
 import threading
@@ -68,6 +69,7 @@ class Caller:
     async def run(self, function: Callable[[], T]) -> T:
         """@function's value, from the waiting thread. For a coroutine on the loop."""
         loop = asyncio.get_running_loop()
+        context = contextvars.copy_context()
         done: "asyncio.Future[T]" = loop.create_future()
 
         def settle(value: Any, error: BaseException | None) -> None:
@@ -80,7 +82,7 @@ class Caller:
 
         def work() -> None:
             try:
-                value, error = function(), None
+                value, error = context.run(function), None
             except Exception as e:
                 value, error = None, e
             loop.call_soon_threadsafe(settle, value, error)

@@ -13,15 +13,16 @@ import html
 import inspect
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Awaitable, Callable, Iterable, Mapping, Sequence, TypeVar
 
 from . import _frames, _typed
 from ._background import Background, Caller
 from ._options import request_fields
 from ._rpc import Connection, Event
-from .errors import NsboxError, UsageError
+from .errors import BusyError, NsboxError, UsageError
 from .result import Result
 
+T = TypeVar("T")
 Function = Callable[..., Any]
 Show = Callable[["Display"], None]
 CALL_SECONDS = 300.0            # for one function of the host
@@ -30,6 +31,8 @@ _FINAL = "final"
 # How a plain function of the host is run: in a thread, or by the thread that waits for the cell.
 _RUN_SYNC: ContextVar[Callable[[Function], Awaitable[Any]]] = ContextVar(
     "nsbox_run_sync", default=asyncio.to_thread)
+# The kernels that wait for the function that runs here.
+_INSIDE: ContextVar[tuple[int, ...]] = ContextVar("nsbox_inside", default=())
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,7 @@ class Cell:
             elif "text/plain" in display.mime:
                 parts.append(f"<pre>{html.escape(display.mime['text/plain'])}</pre>")
         if self.error is not None:
-            lines = "".join(self.error.traceback) or str(self.error)
+            lines = "\n".join(self.error.traceback) or str(self.error)
             parts.append(f"<pre>{html.escape(lines)}</pre>")
         elif self.text is not None:
             parts.append(f"<pre>{html.escape(self.text)}</pre>")
@@ -158,6 +161,7 @@ class _Pieces:
             text = event.get("text", event.get("data", ""))
             if isinstance(text, dict):
                 text = base64.b64decode(text.get("base64", "")).decode("utf-8", "replace")
+            text = str(text)
             self.text[kind].append(text)
             if self.takers[kind] is not None:
                 self.takers[kind](text)
@@ -192,6 +196,7 @@ class _Pieces:
         if function is None:
             raise NameError(f"the host has no function {name!r}")
         types = self.kernel._types
+        _INSIDE.set((*_INSIDE.get(), id(self.kernel)))
         args = _typed.decode(event.get("args") or [], types)
         kwargs = {str(k): _typed.decode(v, types) for k, v in (event.get("kwargs") or {}).items()}
         if inspect.iscoroutinefunction(function):
@@ -223,6 +228,7 @@ class AsyncKernel:
         self._box = box
         self._types = tuple(types)
         self._functions: dict[str, Function] = {}
+        self._turn = asyncio.Lock()
         self._closed = False
         self.language = language
         self.call_seconds = CALL_SECONDS
@@ -240,17 +246,17 @@ class AsyncKernel:
                    on_input: Function | None = None) -> Cell:
         if self._closed:
             raise UsageError("the kernel is closed")
+        if id(self) in _INSIDE.get():
+            raise BusyError("the kernel waits for this function, which asks the kernel",
+                            hint="return first, or use another kernel")
         pieces = _Pieces(self, on_stdout, on_stderr, on_display, on_input)
-        try:
-            done = await self._connection.request(op, {"box": self._box, **fields},
-                                                  pieces.on_event)
-        except asyncio.CancelledError:
-            if not self._closed and not self._connection.lost:
-                self._connection.order("interrupt", {"box": self._box})
-            raise
-        finally:
-            for task in pieces.calls:   # of a cell that ended without waiting for its calls
-                task.cancel()
+        async with self._turn:      # what is not sent yet can be cancelled
+            try:
+                done = await self._connection.request(op, {"box": self._box, **fields},
+                                                      pieces.on_event)
+            finally:
+                for task in pieces.calls:   # of a cell that ended without waiting for them
+                    task.cancel()
         return pieces.cell(done)
 
     async def execute(self, code: str, *, timeout: float | None = None,
@@ -386,8 +392,8 @@ class Kernel:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _call(self, make: Callable[[Caller], Awaitable[Any]]) -> Any:
-        async def work(caller: Caller) -> Any:
+    def _call(self, make: Callable[[Caller], Awaitable[T]]) -> T:
+        async def work(caller: Caller) -> T:
             _RUN_SYNC.set(caller.run)
             return await make(caller)
         return self._background.call(work)

@@ -23,7 +23,7 @@ FLAGS: dict[str, str] = {
     "timeout": "limits.timeout", "cpu_time": "limits.cpu_time", "cpus": "limits.cpus",
     "memory": "limits.memory", "disk": "limits.disk", "pids": "limits.pids",
     "output_limit": "limits.output", "allow_imports": "imports.allow",
-    "allow_import": "imports.allow", "require": "enforce.floor",
+    "allow_import": "imports.allow", "with_inline": "packages.inline", "require": "enforce.floor",
     "allow_degraded": "enforce.degraded", "subprocesses": "process.subprocesses",
     "pass_env": "env.pass", "inherit_env": "env.inherit",
 }
@@ -39,7 +39,7 @@ KEYS: tuple[str, ...] = (
     "limits.tmp", "limits.shm", "limits.inodes", "limits.disk_action", "limits.io_weight",
     "limits.pids", "limits.files", "limits.file_size", "limits.stdout", "limits.stderr",
     "limits.output", "limits.output_action", "imports.allow", "imports.mode", "packages.install",
-    "packages.list", "artifacts.collect", "artifacts.paths", "artifacts.max_count",
+    "packages.list", "packages.inline", "artifacts.collect", "artifacts.paths", "artifacts.max_count",
     "artifacts.max_bytes", "artifacts.max_depth", "syscalls.level", "syscalls.allow",
     "syscalls.deny", "devices.allow", "enforce.floor", "enforce.degraded", "enforce.optional",
     "enforce.cgroup", "observe.listed",
@@ -84,7 +84,7 @@ def _value_text(key: str, value: Any) -> str:
     if isinstance(value, (str, int, float)):
         return str(value)
     if isinstance(value, os.PathLike):
-        return os.fspath(value)
+        return str(os.fspath(value))
     raise UsageError(f"{key}: a value of type {type(value).__name__} cannot be a setting")
 
 
@@ -114,9 +114,10 @@ def _env(env: Any) -> dict[str, str]:
     return dict(env)
 
 
-def _run_field(name: str, value: Any) -> Any:
+def _run_field(name: str, given: Any) -> Any:
     field, types = _RUN[name]
-    if not isinstance(value, types):
+    value: Any = given
+    if not isinstance(given, types):
         raise UsageError(f"{name} wants {' or '.join(t.__name__ for t in types)}, "
                          f"not {type(value).__name__}")
     # The child of a client does not follow the caller's os.chdir().

@@ -40,7 +40,7 @@ class Child:
         try:
             # A session of its own: Ctrl-C at the terminal is for this process, which then
             # cancels what it wants cancelled.
-            self.process = subprocess.Popen(argv, stdin=theirs, stdout=theirs,
+            self.process = subprocess.Popen(argv, stdin=theirs.fileno(), stdout=theirs.fileno(),
                                             stderr=self.complaints, start_new_session=True)
         except OSError as e:
             ours.close()
@@ -111,9 +111,9 @@ class Child:
         Never shutdown() or unregister: socket and epoll are shared with the parent.
         """
         fd = self.socket.detach()
-        for copy in (fd, self.complaints):
-            if copy >= 0:
-                os.close(copy)
+        for held in (fd, self.complaints):
+            if held >= 0:
+                os.close(held)
         self.complaints = -1
 
 
@@ -221,15 +221,11 @@ class Connection:
         self.usable()
         self._writer.write(_frames.encode({"op": op, **fields}))
 
-    def order(self, op: str, fields: dict[str, Any]) -> None:
-        """A request whose answer nobody waits for."""
-        self.usable()
-        self._writer.write(_frames.encode({"id": next(self._ids), "op": op, **fields}))
-
     def cancel(self, number: int) -> None:
         """Ask for the end of a run whose answer nobody waits for."""
         if self._lost is None and not self._closing and number in self._pending:
-            self.order("cancel", {"target": number})
+            self._writer.write(_frames.encode(
+                {"id": next(self._ids), "op": "cancel", "target": number}))
 
     async def _send(self, frame: bytes) -> None:
         self._writer.write(frame)

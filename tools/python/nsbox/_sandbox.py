@@ -150,10 +150,14 @@ class AsyncSandbox:
             fields["args"] = _argv(args)
         return await self._ask("code", fields, options, on_stdout, on_stderr)
 
-    async def check(self, source: str | bytes, language: str = "python",
+    async def check(self, source: str | bytes, language: str = "python", *, ast: bool = False,
                     **options: Any) -> Result:
-        """Parse only: nothing of it runs. `result.analysis` has errors, imports and the tree."""
-        return await self._ask("check", _source(source, language), options, None, None)
+        """Parse only: nothing of it runs. `result.analysis` has error and imports, and with
+        @ast the syntax tree of Python, bounded."""
+        fields = _source(source, language)
+        if ast:
+            fields["ast"] = True
+        return await self._ask("check", fields, options, None, None)
 
     async def open(self, language: str = "python", *, types: Iterable[type] = (),
                    **options: Any) -> AsyncKernel:
@@ -234,9 +238,10 @@ class Sandbox:
             source, language, args=args, on_stdout=caller.soon(on_stdout),
             on_stderr=caller.soon(on_stderr), **options))
 
-    def check(self, source: str | bytes, language: str = "python", **options: Any) -> Result:
+    def check(self, source: str | bytes, language: str = "python", *, ast: bool = False,
+              **options: Any) -> Result:
         """As AsyncSandbox.check()."""
-        return self._with(lambda _: self._async.check(source, language, **options))
+        return self._with(lambda _: self._async.check(source, language, ast=ast, **options))
 
     def open(self, language: str = "python", *, types: Iterable[type] = (),
              **options: Any) -> Kernel:

@@ -1,8 +1,8 @@
 """Values as typed JSON and back, on the host's side of a kernel. No pickle, in either direction.
 
 None, True, finite floats, integers within 2**53, strings, lists and dicts with string keys are
-plain JSON; everything else is {"$t": tag, "v": ...}. A dict that has a key "$t" travels as pairs, so
-that nothing of a user's is taken for a tag.
+plain JSON; everything else is {"$t": tag, "v": ...}. A dict that has a key "$t" travels as pairs,
+so that nothing of a user's is taken for a tag.
 
 What comes from a box is hostile. Must: build values of the types below and nothing else, within
 the depth and size of a frame. Must not: look up, import or call anything by a name from the box;
@@ -218,7 +218,8 @@ def encode(value: Any, room: int = ROOM) -> Any:
         if special is not None:
             return special
     # A subclass without meaning of its own here crosses as what it is made of.
-    for kind in (bool, int, float, str, bytes, bytearray, dict, list, tuple, set, frozenset):
+    kinds: tuple[Any, ...] = (int, float, str, bytes, bytearray, dict, list, tuple, set, frozenset)
+    for kind in kinds:
         if isinstance(value, kind):
             return _EXACT_TYPES[kind](kind(value), room)
     if isinstance(value, Remote):

@@ -89,7 +89,7 @@ class Analysis:
 
 def _pick(cls: type, record: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of @cls that @record has."""
-    return {k: v for k, v in record.items() if k in cls.__dataclass_fields__}
+    return {k: v for k, v in record.items() if k in getattr(cls, "__dataclass_fields__")}
 
 
 def _analysis(record: Mapping[str, Any] | None) -> Analysis | None:
@@ -133,10 +133,10 @@ class Result:
     stderr: str = ""
     stdout_raw: bytes = field(default=b"", repr=False)
     stderr_raw: bytes = field(default=b"", repr=False)
-    stdout_bytes: int = 0
-    stderr_bytes: int = 0
-    stdout_truncated: bool = False
-    stderr_truncated: bool = False
+    stdout_bytes: int | None = 0
+    stderr_bytes: int | None = 0
+    stdout_truncated: bool | None = False
+    stderr_truncated: bool | None = False
     artifacts: tuple[Artifact, ...] = ()
     usage: Usage = Usage()
     enforced: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -202,7 +202,7 @@ def _row(title: str, cell: str) -> str:
             f"<td style='text-align:left'>{cell}</td></tr>")
 
 
-def _text(text: str, truncated: bool = False) -> str:
+def _text(text: str, truncated: bool | None) -> str:
     cut = "<i>(truncated)</i>" if truncated else ""
     return f"{_PRE}{html.escape(text)}</pre>{cut}"
 

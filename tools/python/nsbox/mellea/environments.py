@@ -202,7 +202,7 @@ class UnsafeEnvironment(ExecutionEnvironment):
         if shaped.success:
             shaped.artifacts = self._artifacts(result, before)
         if shaped.artifacts and out is not None:
-            shaped._nsbox_folder = out      # the files live as long as their result
+            folders.keep_with(shaped, out)
         return shaped
 
     def _options(self, limit: float, out: folders.PrivateFolder | None) -> dict[str, Any]:
@@ -213,9 +213,9 @@ class UnsafeEnvironment(ExecutionEnvironment):
                 options.update(artifacts=out.path, artifacts_collect="always",
                                artifacts_paths=policies.export_paths(self.policy, None))
         else:
-            kept = [getattr(self.policy, f"{s}_max_bytes", None) for s in ("stdout", "stderr")]
-            options = {"timeout": limit, "limits_stdout": policies.kept_bytes(kept[0]),
-                       "limits_stderr": policies.kept_bytes(kept[1]), "inherit_env": True,
+            options = {"timeout": limit, "inherit_env": True,
+                       "limits_stdout": policies.kept_bytes(self._kept("stdout")),
+                       "limits_stderr": policies.kept_bytes(self._kept("stderr")),
                        "cwd": self.working_directory or os.getcwd()}
         if self._boxed and self.working_directory:
             place = os.path.abspath(self.working_directory)
@@ -240,11 +240,14 @@ class UnsafeEnvironment(ExecutionEnvironment):
         return _failed(self._mode(), error)
 
     def _streams(self, result: Result) -> tuple[str, str]:
-        limits = [getattr(self.policy, f"{s}_max_bytes", None) for s in ("stdout", "stderr")]
-        return (as_mellea(result.stdout_raw, result.stdout_bytes, result.stdout_truncated,
-                          limits[0]),
-                as_mellea(result.stderr_raw, result.stderr_bytes, result.stderr_truncated,
-                          limits[1]))
+        out = as_mellea(result.stdout_raw, result.stdout_bytes or 0,
+                        bool(result.stdout_truncated), self._kept("stdout"))
+        err = as_mellea(result.stderr_raw, result.stderr_bytes or 0,
+                        bool(result.stderr_truncated), self._kept("stderr"))
+        return out, err
+
+    def _kept(self, stream: str) -> int | None:
+        return getattr(self.policy, f"{stream}_max_bytes", None)
 
     def _shaped(self, result: Result) -> ExecutionResult:
         out, err = self._streams(result)

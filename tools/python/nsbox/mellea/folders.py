@@ -12,6 +12,7 @@ import stat
 import tempfile
 import weakref
 from pathlib import Path
+from typing import Any
 
 from .shapes import Artifact
 
@@ -19,6 +20,7 @@ MAX_FILES = 64
 MAX_BYTES = 32 << 20
 MAX_DEPTH = 8
 MAX_LOOKED_AT = 100_000     # entries of a working directory; what code makes may be more
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 Stamp = tuple[int, int, int, int]
 
 
@@ -28,6 +30,11 @@ class PrivateFolder:
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="nsbox-"))
         self.remove = weakref.finalize(self, _remove, self.path, os.getpid())
+
+
+def keep_with(result: Any, folder: PrivateFolder) -> None:
+    """The files of @folder live as long as @result, which names them."""
+    result._nsbox_folder = folder
 
 
 def _remove(path: Path, owner: int) -> None:
@@ -46,8 +53,7 @@ def _walk(folder: int, prefix: str, depth: int, found: dict[str, Stamp]) -> None
             if stat.S_ISREG(about.st_mode) and about.st_nlink == 1:
                 found[name] = (about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
             elif stat.S_ISDIR(about.st_mode) and depth < MAX_DEPTH:
-                fd = os.open(entry.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC,
-                             dir_fd=folder)
+                fd = os.open(entry.name, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
                 try:
                     _walk(fd, name + "/", depth + 1, found)
                 finally:
@@ -58,7 +64,7 @@ def snapshot(folder: str) -> dict[str, Stamp]:
     """Regular files with one link below @folder, by relative path. Empty when it is missing."""
     found: dict[str, Stamp] = {}
     try:
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fd = os.open(folder, _FOLDER)
     except FileNotFoundError:
         return found
     try:
@@ -98,11 +104,10 @@ def _open_below(root: str, name: str, flags: int) -> int:
     parts = Path(name).parts
     if not parts or Path(name).is_absolute() or ".." in parts:
         raise ValueError(f"{name!r} is not a path below the work folder")
-    fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fd = os.open(root, _FOLDER)
     try:
         for part in parts[:-1]:
-            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC,
-                            dir_fd=fd)
+            inner = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=fd)
             os.close(fd)
             fd = inner
         # O_NONBLOCK: a pipe must not make this wait for its other end.

@@ -46,7 +46,8 @@ class CapabilityPolicy(_Base):
     filesystem_write_roots: the same for writing; None: the working directory alone, []: not
         even that.
     network_access: any public address (never private ones); False: none.
-    package_installation: it may install packages while it runs.
+    package_installation: packages may be installed for it; `packages` says which, and says this
+        as well.
     subprocess_execution: it may start other processes.
     env_var_access: it sees the caller's variables but those with secret-looking names.
     timeout: wall clock in seconds.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable
 
+__all__ = ["HAVE_MELLEA", "Artifact", "ExecutionResult", "MelleaTool"]
 HAVE_MELLEA = True
 try:
     from mellea.backends.tools import MelleaTool

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 from . import policy as policies
-from .environments import UnsafeEnvironment, make_execution_environment
-from .folders import PrivateFolder
+from .environments import (NO_ENGINE, EngineMissingError, ExecutionEnvironment,
+                           UnsafeEnvironment, make_execution_environment)
+from .folders import PrivateFolder, keep_with
 from .policy import ExecutionTier
 from .shapes import ExecutionResult, MelleaTool
 
@@ -59,13 +60,13 @@ def python_tool(tier: ExecutionTier | None = None, packages: list[str] | None = 
     installed: set[str] = set()
     failed: set[str] = set()
 
-    def environment(directory: str | None) -> Any:
+    def environment(directory: str | None) -> ExecutionEnvironment:
         return make_execution_environment(
             chosen, policy=policy, allowed_imports=allowed_imports, working_directory=directory,
             _install_cache=installed, _failed_cache=failed, export_dir=artifact_dir)
 
     if chosen in _DOCKER and exports:
-        environment(None).__enter__()
+        raise EngineMissingError(NO_ENGINE)
 
     def run_python(code: str) -> ExecutionResult:
         """Execute Python code and return the result with any output artifacts.
@@ -78,8 +79,8 @@ def python_tool(tier: ExecutionTier | None = None, packages: list[str] | None = 
     return MelleaTool.from_callable(run_python, name=name)
 
 
-def _run(environment: Any, tier: str, artifact_dir: Path | None, code: str,
-         suppress_agg: bool) -> ExecutionResult:
+def _run(environment: Callable[[str | None], ExecutionEnvironment], tier: str,
+         artifact_dir: Path | None, code: str, suppress_agg: bool) -> ExecutionResult:
     directory, private = None, None
     if artifact_dir is not None and tier not in _DOCKER:
         os.makedirs(artifact_dir, exist_ok=True)
@@ -93,7 +94,7 @@ def _run(environment: Any, tier: str, artifact_dir: Path | None, code: str,
         env._extra_env = {"MPLBACKEND": "" if suppress_agg else "Agg"}
     result = env.execute(code)
     if private is not None and result.artifacts:
-        result._nsbox_folder = private
+        keep_with(result, private)
     return result
 
 

@@ -1,15 +1,16 @@
 /*
- * The JSON reader of `nsbox rpc` against jansson. libFuzzer entry point; the seeds are in
- * corpus/rpc_json.
+ * base/jscan.c against jansson. libFuzzer entry point; the seeds are in
+ * corpus/jscan.
  *
  * What jansson takes, ours takes, unless it is nested deeper than 64 levels. What ours
  * takes, jansson takes, unless it holds an escape (half a character) or a digit (a number
  * that no double holds). Where both take it, strings are equal.
  */
-#include "tools/nsbox/rpc_json.c"
-#include "tools/nsbox/say.c"
+#include "base/jscan.h"
 
 #include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -41,22 +42,22 @@ static unsigned deepest(const json_t *v)
 	return most + (json_is_array(v) || json_is_object(v));
 }
 
-static void same(struct jtext v, const json_t *other)
+static void same(struct jscan v, const json_t *other)
 {
 	struct nsbox_error err = NSBOX_ERROR_INIT;
-	struct jtext key, value;
+	struct jscan key, value;
 	char *text = NULL;
 	size_t at = 0, n = 0, len = 0;
 
 	if (json_is_string(other)) {
-		require(jtext_string(v, false, &text, &len, &err) == 0);
+		require(jscan_string(v, false, &text, &len, &err) == 0);
 		require(len == json_string_length(other));
 		require(memcmp(text, json_string_value(other), len) == 0);
 		free(text);
 	}
 	if (!json_is_array(other))
 		return;
-	for (; jtext_next(v, &at, &key, &value); n++)
+	for (; jscan_next(v, &at, &key, &value); n++)
 		same(value, json_array_get(other, n));
 	require(n == json_array_size(other));
 }
@@ -74,8 +75,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const char *text = size ? (const char *)data : "";
 	struct nsbox_error err = NSBOX_ERROR_INIT;
-	struct jtext v = { 0 };
-	bool is_json = jtext_check(&v, text, size, &err) == 0;
+	struct jscan v = { 0 };
+	bool is_json = jscan_check(&v, text, size, &err) == 0;
 	json_t *other;
 
 	if (memchr(text, '\0', size)) {
@@ -85,7 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	other = json_loadb(text, size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
 
 	if (other && !is_json)
-		require(deepest(other) > JTEXT_DEPTH_MAX);
+		require(deepest(other) > JSCAN_DEPTH_MAX);
 	if (!other && is_json)
 		require(has_escape_or_digit(text, size));
 	if (other && is_json)

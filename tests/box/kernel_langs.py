@@ -1,0 +1,217 @@
+# as: root user
+"""Kernels of JavaScript and bash; that of Python without a box around it."""
+
+import base64
+import os
+import shutil
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "harness"))
+from cells import UNSUPPORTED, USAGE, Kernel, Refused  # noqa: E402
+from host import become_reaper, leftovers  # noqa: E402
+from tap import run_tests  # noqa: E402
+
+ENTRY = {"name": "a..b", "type": "file", "size": 256, "mode": 0o640}
+
+
+def refusal(work):
+    try:
+        work()
+    except Refused as error:
+        return error.code
+    return None
+
+
+def needs_node(test):
+    def run(tap):
+        if shutil.which("node"):
+            test(tap)
+        else:
+            tap.skip(test.__name__, "node")
+    run.__name__ = test.__name__
+    return run
+
+
+def files_go_in_and_out(tap, k):
+    data = base64.b64encode(bytes(range(256))).decode()
+    tap.equal(k.do("put", path="sub/a..b", data=data, mode=0o640)["size"], 256, "put")
+    done = k.do("get", path="sub/a..b")
+    tap.equal((done["data"], done["mode"], done["truncated"]), (data, 0o640, False), "get")
+    done = k.do("get", path="sub/a..b", max_bytes=3)
+    tap.equal((done["data"], done["size"], done["truncated"]), ("AAEC", 256, True), "a part of it")
+    tap.equal(k.do("get", path="/nonesuch")["status"], "error", "no such file")
+
+
+def commands_run(tap, k):
+    done = k.do("exec", argv=["sh", "-c", "cat; pwd; echo $A >&2; exit 3"], stdin=base64.b64encode(b"in ").decode(),
+                cwd="/usr", env={"A": "env"})
+    tap.equal((done["status"], done["exit_code"], done["out"], done["err"]), ("ok", 3, "in /usr\n", "env\n"), "exec")
+    tap.equal(k.do("exec", argv=["nonesuch"])["exit_code"], 127, "a program that is not there")
+    done = k.do("exec", argv=["sleep", "60"], timeout_ms=500)
+    tap.equal((done["status"], done["restarted"]), ("timed_out", False), "one that takes too long is ended alone")
+
+
+@needs_node
+def javascript_keeps_its_state(tap):
+    with Kernel("javascript") as k:
+        k.run("const a = 1; let b = 1; function f(x) { return x * 2 } class C {}")
+        tap.equal(k.run("b += a; f(b)")["value"], 4, "K1 const, let and functions live on")
+        tap.equal(k.run("const z = await Promise.resolve(7)\nz + 1")["value"], 8, "K8 await at the top")
+        tap.equal(k.run("z")["value"], 7, "whose names live on as well")
+        tap.equal(k.run('import fs, { existsSync as has } from "fs"\nimport * as path from "node:path";\n'
+                        'path.join("a", typeof fs.statSync, String(has("/")))')["value"], "a/function/true",
+                  "K8 import")
+        tap.equal(k.run('(await import("node:os")).EOL')["value"], "\n", "and import()")
+        done = k.run('console.log("hi"); console.error("err"); ({ x: [1, null] })')
+        tap.equal((done["out"], done["err"], done["repr"], done["value"]),
+                  ("hi\n", "err\n", "{ x: [ 1, null ] }", {"x": [1, None]}), "output apart from the value")
+        tap.equal(k.run("process.env.A", env={"A": "1"})["value"], "1", "K4 env of a cell")
+        tap.equal(k.run("process.env.A")["repr"], None, "K4 is gone with it")
+        tap.equal(k.run("[typeof require, __dirname === undefined]")["status"], "error", "no file, no __dirname")
+        tap.equal(k.run('require("path").sep')["value"], "/", "but require()")
+        with Kernel("javascript") as other:
+            tap.equal(other.run("a")["error"]["name"], "ReferenceError", "K2 two kernels do not see each other")
+
+
+@needs_node
+def javascript_ends_are_results(tap):
+    with Kernel("javascript") as k:
+        done = k.run("function g() { throw new TypeError('no') }\ng()")
+        tap.equal((done["error"]["name"], done["error"]["traceback"]),
+                  ("TypeError", ["TypeError: no", "    at g (<cell 1>:1:22)", "    at <cell 1>:2:1"]), "an error")
+        tap.equal(k.run("let q = ;")["error"]["name"], "SyntaxError", "a syntax error")
+        tap.equal(k.run("if (1) {")["error"]["name"], "SyntaxError", "a cell that does not end")
+        tap.equal(k.run("throw 5")["error"]["value"], "5", "a thrown number")
+        k.run("let kept = 3")
+        for code in ("while (true) {}", "await new Promise(() => {})"):
+            done = k.run(code, timeout_ms=500)
+            tap.equal((done["status"], done["restarted"]), ("timed_out", False), f"K5 {code} is interrupted")
+            tap.equal(k.run("kept")["value"], 3, "K5 and the state is there")
+        done = k.run("setTimeout(() => { throw new Error('late') }, 10); await new Promise((r) => setTimeout(r, 5000))")
+        tap.equal((done["status"], done["error"]["value"]), ("error", "late"), "an error in a callback")
+        done = k.run("Promise.reject(new Error('lost')); await new Promise((r) => setTimeout(r, 5000))")
+        tap.equal((done["status"], done["error"]["value"]), ("error", "lost"), "a rejection that nobody takes")
+        tap.equal(k.run("kept")["value"], 3, "end the cell alone")
+        done = k.run("console.log('x'); process.exit(3)")
+        tap.equal((done["status"], done["exit_code"], done["restarted"], done["out"]), ("exited", 3, True, "x\n"),
+                  "process.exit() ends the interpreter")
+        tap.equal(k.run("typeof kept")["value"], "undefined", "and a new one is there")
+
+
+JS_VALUES = [
+    ("[NaN, -Infinity]", [{"$t": "float", "v": "nan"}, {"$t": "float", "v": "-inf"}]),
+    ("2n ** 70n", {"$t": "int", "v": "1180591620717411303424"}), ("undefined", None),
+    ("new Map([[1, 2]])", {"$t": "dict", "v": [[1, 2]]}), ("new Set([1])", {"$t": "set", "v": [1]}),
+    ("Buffer.from('x')", {"$t": "bytes", "v": "eA=="}), ("({ $t: 1 })", {"$t": "dict", "v": [["$t", 1]]}),
+    ("new Date(0)", {"$t": "datetime", "v": "1970-01-01T00:00:00.000+00:00"}),
+    ("'\\ud800'", {"$t": "str", "v": "7aCA"}), ("new TypeError('x')", {"$t": "exception", "v": {
+        "name": "TypeError", "value": "x"}}), ("'\\u00e9\\ud83d\\ude00'", "\u00e9\U0001f600"),
+]
+
+
+@needs_node
+def javascript_calls_the_host(tap):
+    with Kernel("javascript") as k:
+        k.tools.update(add=lambda a, b: a + b, final=lambda v: v, same=lambda v: v)
+        k.do("tools", tools=[{"name": "add"}, {"name": "final", "final": True}, {"name": "same"}])
+        tap.equal(k.run("await add(1, await add(2, 3))")["value"], 6, "a tool")
+        done = k.run("await add(1, 'a')")
+        tap.equal((done["status"], done["error"]["name"]), ("error", "TypeError"), "an error comes back")
+        done = k.run("try { await final([1]) } catch {}\nconsole.log('not here')")
+        tap.equal((done["status"], done["value"], done["out"]), ("final", [1], ""), "a final answer ends the cell")
+        for code, want in JS_VALUES:
+            tap.equal(k.run(code)["value"], want, f"the value of {code}")
+        tap.equal(k.run("const a = []; a.push(a); a")["value"]["$t"], "repr", "A25 a list in itself is its repr")
+        k.do("set", values={"v": {"$t": "tuple", "v": [1, {"$t": "bytes", "v": "eA=="}]}})
+        tap.equal(k.run("[v[0], v[1].toString()]")["value"], [1, "x"], "values of the host")
+        k.run("let mine = 1")
+        k.do("set", values={"mine": {"__proto__": {"x": 1}}})
+        tap.equal(k.run("[Object.keys(mine), mine.x === undefined]")["value"], [["__proto__"], True],
+                  "in place of a cell's own; no prototype changes")
+        tap.equal(k.do("set", values={"__proto__": {"x": 1}})["status"], "error", "and none can be named")
+        tap.equal(k.run("util.isDeepStrictEqual(await same(new Map([[1, 2]])), new Map([[1, 2]]))")["value"], True,
+                  "and back")
+        done = k.run("display({ [Symbol.for('Jupyter.display')]: () => ({ 'text/html': '<b>' }) })")
+        tap.equal(done["shown"][0]["text/html"], "<b>", "rich forms")
+
+
+@needs_node
+def javascript_has_commands_and_files(tap):
+    with Kernel("javascript") as k:
+        commands_run(tap, k)
+        files_go_in_and_out(tap, k)
+        entries = k.do("list", path="sub")["entries"]
+        tap.equal([{n: e[n] for n in ENTRY} for e in entries], [ENTRY], "list")
+
+
+def bash_keeps_its_state(tap):
+    with Kernel("bash") as k:
+        k.run("x=1; declare -A m; m[a]=5; f() { echo \"f $1\"; }; cd /tmp")
+        done = k.run("echo $x ${m[a]} $PWD $#; f 2; echo err >&2")
+        tap.equal((done["status"], done["out"], done["err"]), ("ok", "1 5 /tmp 0\nf 2\n", "err\n"), "K1 state lives on")
+        done = k.run("(exit 7)")
+        tap.equal((done["status"], done["exit_code"], done["error"]["value"]), ("error", 7, "7"), "a status is a result")
+        tap.equal((k.run("foo")["exit_code"], k.run("if")["exit_code"]), (127, 2), "no such command, bad syntax")
+        tap.equal(k.run("echo $A", env={"A": "1 2"})["out"], "1 2\n", "K4 env of a cell")
+        tap.equal(k.run("echo [$A]")["out"], "[]\n", "K4 is gone with it")
+        tap.equal(k.run("read y; echo \"[$y]\"")["out"], "[]\n", "the input is empty")
+        k.run("set -u")
+        tap.equal(k.run("case $- in *u*) echo on;; esac; set +u")["out"], "on\n", "options live on")
+        tap.equal(k.run("set -x")["err"] + k.run("set +x")["err"], "++ set +x\n", "and trace no line of ours")
+        tap.equal(k.run("printf '\\xff'")["out"], "\ufffd", "bytes that are no UTF-8")
+        tap.equal(k.run("ls /proc/self/fd; echo x >&100")["exit_code"], 1, "a cell has no channel")
+        k.do("set", values={"v": "a  b'\"$x", "n": 3})
+        tap.equal(k.run("echo \"$v\" $n")["out"], "a  b'\"$x 3\n", "values of the host")
+        with Kernel("bash") as other:
+            tap.equal(other.run("echo [$x]")["out"], "[]\n", "K2 two kernels do not see each other")
+
+
+LOOPS = ["while :; do :; done", "g() { while :; do :; done; }; h() { g; echo no; }; h; echo no",
+         "sleep 60 | cat; echo no", "for i in 1 2 3; do sleep 60; done; echo no"]
+
+
+def bash_ends_are_results(tap):
+    with Kernel("bash") as k:
+        k.run("kept=3")
+        for code in LOOPS:
+            done = k.run(code, timeout_ms=500)
+            tap.equal((done["status"], done["restarted"], done["out"]), ("timed_out", False, ""), f"K5 interrupted: {code}")
+            tap.equal(k.run("echo $kept")["out"], "3\n", "K5 and the state is there")
+        for code, status in (("exit 3", 3), ("set -e; false; echo no", 1), ("exec sh -c 'exit 5'", 5)):
+            done = k.run(code)
+            tap.equal((done["status"], done["exit_code"], done["restarted"], done["out"]), ("exited", status, True, ""),
+                      f"{code} ends the shell")
+            tap.equal(k.run("echo [$kept]")["out"], "[]\n", "and a new one is there")
+
+
+def bash_has_commands_and_files(tap):
+    with Kernel("bash") as k:
+        commands_run(tap, k)
+        files_go_in_and_out(tap, k)
+        tap.equal(refusal(lambda: k.do("list", path="/")), UNSUPPORTED, "what a shell has not is refused")
+        tap.equal(refusal(lambda: k.run("a\0b")), USAGE, "and a NUL byte")
+        tap.equal(refusal(lambda: k.run("", env={"a b": "1"})), USAGE, "and a name that is none")
+        tap.equal(k.run("echo on")["out"], "on\n", "and it goes on")
+
+
+def without_a_box_it_is_the_same(tap):
+    with Kernel(tier=4) as k:
+        k.run("x = 1")
+        tap.equal(k.run("x + 1")["value"], 2, "a kernel of local_unsafe")
+        tap.equal(k.run("while True: pass", timeout_ms=300)["status"], "timed_out", "is interrupted")
+        done = k.run("import os; os._exit(3)")
+        tap.equal((done["exit_code"], done["restarted"]), (3, True), "and started anew")
+    tap.equal(refusal(lambda: Kernel(tier=1)), USAGE, "the tier static has none")
+    tap.equal(refusal(lambda: Kernel("cobol", profile="default")), USAGE, "nor has an unknown language")
+
+
+def nothing_is_left(tap):
+    tap.equal(leftovers(), [], "no process is left")
+
+
+if __name__ == "__main__":
+    become_reaper()
+    sys.exit(run_tests([
+        javascript_keeps_its_state, javascript_ends_are_results, javascript_calls_the_host,
+        javascript_has_commands_and_files, bash_keeps_its_state, bash_ends_are_results, bash_has_commands_and_files,
+        without_a_box_it_is_the_same, nothing_is_left]))

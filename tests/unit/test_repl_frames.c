@@ -1,0 +1,312 @@
+/* test_repl_frames.c - what a kernel's box may say, byte by byte */
+#include "repl_rig.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+static struct repl_rig rig;
+
+static int set_up(void **state)
+{
+	(void)state;
+	return rig_open(&rig) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	rig_close(&rig);
+	return 0;
+}
+
+static void say(const char *json)
+{
+	char head[4];
+
+	repl_wire_head(head, strlen(json));
+	assert_int_equal(write(rig.driver, head, 4), 4);
+	assert_int_equal(write(rig.driver, json, strlen(json)), strlen(json));
+}
+
+/* One frame, whole; what became of it. */
+static int take(struct nsbox_error *err)
+{
+	assert_int_equal(repl_wire_read(&rig.k), 1);
+	*err = (struct nsbox_error)NSBOX_ERROR_INIT;
+	return repl_frame_take(&rig.k, err);
+}
+
+static void refused(const char *json, const char *why)
+{
+	struct nsbox_error err;
+
+	say(json);
+	assert_int_equal(take(&err), NSBOX_E_SYSTEM);
+	if (!strstr(err.message, why))
+		fail_msg("%s: %s", json, err.message);
+	assert_null(rig.k.events);
+}
+
+static void dropped(const char *json)
+{
+	struct nsbox_error err;
+
+	say(json);
+	assert_int_equal(take(&err), 0);
+	if (rig.k.events)
+		fail_msg("%s became %s", json, buf_text(&rig.k.events->text));
+}
+
+static void becomes(const char *json, const char *event)
+{
+	struct nsbox_error err;
+	struct repl_event *e;
+
+	say(json);
+	assert_int_equal(take(&err), 0);
+	e = rig_event(&rig);
+	assert_non_null(e);
+	assert_string_equal(buf_text(&e->text), event);
+	repl_event_free(e);
+}
+
+static void what_is_no_message_is_refused(void **state)
+{
+	(void)state;
+	rig_request(&rig, 1);
+	refused("x", "not JSON");
+	refused("[]", "not an object");
+	refused("{}", "no \"event\"");
+	refused("{\"event\":1}", "no \"event\"");
+	refused("{\"event\":\"done\",\"event\":\"done\",\"id\":1}", "a key comes twice");
+	refused("{\"\\u0065vent\":\"done\",\"id\":1}", "keys are no message's");
+	refused("{\"event\":\"\xff\"}", "UTF-8");
+	refused("{\"event\":\"what\"} {}", "not JSON");
+	assert_non_null(rig.k.current);
+}
+
+static void lengths_out_of_bounds_are_refused_without_memory(void **state)
+{
+	static const unsigned char lengths[][4] = { { 0, 0, 0, 0 }, { 4, 0, 0, 1 }, { 255, 255, 255, 255 } };
+	struct nsbox_error err;
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(write(rig.driver, lengths[i], 4), 4);
+		assert_int_equal(take(&err), NSBOX_E_SYSTEM);
+		assert_non_null(strstr(err.message, "length"));
+		assert_true(rig.k.body.cap == 0);
+		repl_wire_reset(&rig.k);
+	}
+	/* The largest one that is allowed, announced, and never sent. */
+	assert_int_equal(write(rig.driver, "\x04\0\0\0{\"a", 7), 7);
+	assert_int_equal(repl_wire_read(&rig.k), 0);
+	assert_true(rig.k.body.cap < 65536);
+}
+
+static void frames_come_in_any_pieces(void **state)
+{
+	static const char json[] = "{\"id\":1,\"event\":\"display\",\"m\":1}";
+	struct nsbox_error err;
+	struct repl_event *e;
+	char frame[64];
+
+	(void)state;
+	rig_request(&rig, 1);
+	repl_wire_head(frame, strlen(json));
+	memcpy(frame + 4, json, sizeof(json));
+	for (size_t i = 0; i < 3 + strlen(json); i++) {
+		assert_int_equal(write(rig.driver, frame + i, 1), 1);
+		assert_int_equal(repl_wire_read(&rig.k), 0);
+	}
+	assert_int_equal(write(rig.driver, "}", 1), 1);
+	assert_int_equal(take(&err), 0);
+	e = rig_event(&rig);
+	assert_non_null(e);
+	assert_string_equal(buf_text(&e->text), json);
+	repl_event_free(e);
+}
+
+static void what_belongs_to_no_request_is_dropped(void **state)
+{
+	(void)state;
+	dropped("{\"event\":\"done\",\"id\":1,\"status\":\"ok\"}");
+	rig_request(&rig, 1);
+	dropped("{\"event\":\"done\",\"id\":2,\"status\":\"ok\"}");
+	dropped("{\"event\":\"done\",\"status\":\"ok\"}");
+	dropped("{\"event\":\"done\",\"id\":-1,\"status\":\"ok\"}");
+	dropped("{\"event\":\"done\",\"id\":1.0,\"status\":\"ok\"}");
+	dropped("{\"event\":\"done\",\"id\":\"1\",\"status\":\"ok\"}");
+	dropped("{\"event\":\"stdout\",\"id\":1,\"text\":\"forged\"}");
+	dropped("{\"event\":\"dead\",\"id\":1,\"restarted\":true}");
+	dropped("{\"event\":\"ready\"}");
+	dropped("{\"event\":\"call\",\"id\":1}");
+	dropped("{\"event\":\"call\",\"id\":1,\"call\":0}");
+	assert_int_equal(rig.k.call_count, 0);
+}
+
+static void done_holds_no_claim_about_what_only_we_know(void **state)
+{
+	(void)state;
+	rig_request(&rig, 1);
+	becomes("{\"id\":1,\"event\":\"done\",\"status\":\"timed_out\",\"restarted\":true,\"stdout_bytes\":7,"
+		"\"stderr_truncated\":true,\"repr\":\"2\",\"x\":[1, {}]}",
+		"{\"id\":1,\"event\":\"done\",\"status\":\"error\",\"restarted\":false,\"stdout_bytes\":0,"
+		"\"stdout_truncated\":false,\"stderr_bytes\":0,\"stderr_truncated\":false,"
+		"\"repr\":\"2\",\"x\":[1, {}]}");
+	assert_null(rig.k.current);
+}
+
+static void output_is_bounded_counted_and_cut_between_characters(void **state)
+{
+	char text[99];
+
+	(void)state;
+	rig_request(&rig, 1);
+	memset(text, 'a', sizeof(text));
+	assert_int_equal(write(rig.out, text, 99), 99);
+	assert_int_equal(write(rig.out, "\xc3\xa9tail", 6), 6);
+	assert_int_equal(write(rig.err, "\xe2\x82", 2), 2);
+	becomes("{\"id\":1,\"event\":\"done\",\"status\":\"ok\"}",
+		"{\"id\":1,\"event\":\"stdout\",\"text\":\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"}");
+	for (int i = 0; i < 2; i++) {
+		static const char *const want[] = { "{\"id\":1,\"event\":\"stderr\",\"text\":\"\xef\xbf\xbd",
+						    "\"stdout_bytes\":105,\"stdout_truncated\":true,"
+						    "\"stderr_bytes\":2,\"stderr_truncated\":false" };
+		struct repl_event *e = rig_event(&rig);
+
+		assert_non_null(e);
+		assert_non_null(strstr(buf_text(&e->text), want[i]));
+		repl_event_free(e);
+	}
+}
+
+static void a_character_in_two_pieces_is_one(void **state)
+{
+	struct repl_event *e;
+
+	(void)state;
+	rig_request(&rig, 1);
+	assert_int_equal(write(rig.out, "a\xe2\x82", 3), 3);
+	assert_true(repl_text_read(&rig.k, 0, 100));
+	assert_int_equal(write(rig.out, "\xac\xf0\x9f", 3), 3);
+	assert_true(repl_text_read(&rig.k, 0, 100));
+	assert_int_equal(write(rig.out, "\x98\x80", 2), 2);
+	assert_true(repl_text_read(&rig.k, 0, 100));
+	assert_false(repl_text_read(&rig.k, 0, 100));
+	for (int i = 0; i < 3; i++) {
+		static const char *const want[] = { "\"a\"", "\"\xe2\x82\xac\"", "\"\xf0\x9f\x98\x80\"" };
+
+		e = rig_event(&rig);
+		assert_non_null(e);
+		assert_non_null(strstr(buf_text(&e->text), want[i]));
+		repl_event_free(e);
+	}
+}
+
+static void answers_go_to_those_who_wait(void **state)
+{
+	struct nsbox_error err = NSBOX_ERROR_INIT;
+	char text[64] = "";
+
+	(void)state;
+	rig_request(&rig, 1);
+	assert_int_equal(nsbox_kernel_send(&rig.k, "{\"call\":5,\"value\":1}", 20, &err), NSBOX_E_BUSY);
+	becomes("{\"event\":\"call\",\"id\":1,\"call\":5,\"name\":\"f\"}",
+		"{\"event\":\"call\",\"id\":1,\"call\":5,\"name\":\"f\"}");
+	assert_int_equal(nsbox_kernel_send(&rig.k, "{\"call\":5,\"value\":1}", 20, &err), 0);
+	assert_int_equal(read(rig.driver, text, sizeof(text)), 24);
+	assert_memory_equal(text, "\0\0\0\x14{\"call\":5,\"value\":1}", 24);
+	assert_int_equal(nsbox_kernel_send(&rig.k, "{\"call\":5,\"value\":1}", 20, &err), NSBOX_E_BUSY);
+	becomes("{\"event\":\"display\",\"id\":1,\"ack\":6}", "{\"event\":\"display\",\"id\":1,\"ack\":6}");
+	assert_int_equal(read(rig.driver, text, sizeof(text)), 27);
+	assert_memory_equal(text + 4, "{\"call\":6,\"value\":null}", 23);
+}
+
+static void calls_that_pile_up_are_bounded(void **state)
+{
+	char text[64];
+	struct nsbox_error err;
+	struct repl_event *e;
+
+	(void)state;
+	rig_request(&rig, 1);
+	for (int i = 1; i <= REPL_CALLS_MAX + 5; i++) {
+		snprintf(text, sizeof(text), "{\"event\":\"call\",\"id\":1,\"call\":%d}", i);
+		say(text);
+		assert_int_equal(take(&err), 0);
+		e = rig_event(&rig);
+		assert_true((e != NULL) == (i <= REPL_CALLS_MAX));
+		repl_event_free(e);
+	}
+}
+
+static void the_end_of_the_channel_is_seen_once(void **state)
+{
+	(void)state;
+	assert_int_equal(repl_wire_read(&rig.k), 0);
+	shutdown(rig.driver, SHUT_WR);
+	assert_int_equal(repl_wire_read(&rig.k), -1);
+	assert_int_equal(repl_wire_read(&rig.k), -1);
+	repl_wire_flush(&rig.k);
+}
+
+static void requests_for_a_shell_are_words(void **state)
+{
+	static const struct {
+		const char *json, *words;
+		int code;
+	} rows[] = {
+		{ "{\"id\":7,\"op\":\"execute\",\"code\":\"a\\u00e9\",\"env\":{\"A\":\"1\",\"B\":2}}",
+		  "execute 7 3 3 3\na\xc3\xa9" "A=1B=2", 0 },
+		{ "{\"id\":7,\"op\":\"exec\",\"argv\":[\"x\",\"\"],\"cwd\":\"/\"}", "exec 7 1 0 0 1 1 0\n/0x", 0 },
+		{ "{\"id\":7,\"op\":\"get\",\"path\":\"p\",\"max_bytes\":3}", "get 7 1 1\np3", 0 },
+		{ "{\"id\":7,\"op\":\"put\",\"path\":\"p\",\"data\":\"eA==\",\"mode\":420}", "put 7 1 4 4 1\npeA==06441", 0 },
+		{ "{\"id\":7,\"op\":\"set\",\"values\":{\"a\":null,\"b\":true}}", "set 7 2 6\na=b=true", 0 },
+		{ "{\"id\":7,\"op\":\"set\",\"values\":{\"a\":[]}}", NULL, NSBOX_E_USAGE },
+		{ "{\"id\":7,\"op\":\"set\",\"values\":{\"a b\":1}}", NULL, NSBOX_E_USAGE },
+		{ "{\"id\":7,\"op\":\"execute\",\"code\":\"a\\u0000b\"}", NULL, NSBOX_E_USAGE },
+		{ "{\"id\":7,\"op\":\"execute\",\"code\":\"\\ud800\"}", NULL, NSBOX_E_USAGE },
+		{ "{\"id\":7,\"op\":\"exec\",\"argv\":[]}", NULL, NSBOX_E_USAGE },
+		{ "{\"id\":7,\"op\":\"list\",\"path\":\"/\"}", NULL, NSBOX_E_UNSUPPORTED },
+		{ "{\"id\":7,\"op\":\"execute\",\"code\":\"\",\"stdin\":true}", NULL, NSBOX_E_UNSUPPORTED },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct nsbox_error err = NSBOX_ERROR_INIT;
+		struct buf b = BUF_INIT(4096);
+
+		assert_int_equal(repl_shell_request(&b, 7, rows[i].json, strlen(rows[i].json), &err),
+				 rows[i].code);
+		if (rows[i].words)
+			assert_string_equal(buf_text(&b), rows[i].words);
+		buf_free(&b);
+	}
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		TEST(what_is_no_message_is_refused),
+		TEST(lengths_out_of_bounds_are_refused_without_memory),
+		TEST(frames_come_in_any_pieces),
+		TEST(what_belongs_to_no_request_is_dropped),
+		TEST(done_holds_no_claim_about_what_only_we_know),
+		TEST(output_is_bounded_counted_and_cut_between_characters),
+		TEST(a_character_in_two_pieces_is_one),
+		TEST(answers_go_to_those_who_wait),
+		TEST(calls_that_pile_up_are_bounded),
+		TEST(the_end_of_the_channel_is_seen_once),
+		TEST(requests_for_a_shell_are_words),
+	};
+
+	return cmocka_run_group_tests_name("frames of kernels", tests, NULL, NULL);
+}
