@@ -140,11 +140,23 @@ class Inbox:
                 wake(entry)
                 return
 
-    def wait(self, key):
+    def expect(self, key):
+        # Before the question is sent: whoever reads may have its answer before we wait.
         entry = [_thread.allocate_lock(), []]
         entry[0].acquire()
         with Shield(), self.lock:
             self.waiting[key] = entry
+
+    def forget(self, key):
+        with Shield(), self.lock:
+            del self.waiting[key]
+            if not self.has_reader:
+                self.elect()
+
+    def wait(self, key):
+        if key not in self.waiting:
+            self.expect(key)
+        entry = self.waiting[key]
         reads = False
         try:
             while not entry[1]:
@@ -187,7 +199,12 @@ def call_host(name, args, kwargs):
                'kwargs': {k: to_json(v, strict=True) for k, v in kwargs.items()}}
     call = message['call'] = next_call()
     flush_streams()
-    send(message)
+    inbox.expect(call)
+    try:
+        send(message)
+    except BaseException:
+        inbox.forget(call)
+        raise
     answer = inbox.wait(call)
     if answer.get('error') is not None:
         error = answer['error']

@@ -19,6 +19,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent.parent
 PROGRAMS = ("nsbox", "nsbox-egress", "nsbox-policyc", "nsbox-scope", "nsbox-veth")
+# How frameworks find an adapter that nobody imported; as in pyproject.toml.
+ENTRY_POINTS = b"[inspect_ai]\nnsbox = nsbox.inspect\n"
 _EPOCH = (2024, 1, 1, 0, 0, 0)      # zip has no date before 1980; any fixed one will do
 
 
@@ -80,6 +82,7 @@ def _write_wheel(folder: str, files: dict[str, bytes], native: bool) -> str:
     files[f"{info}/WHEEL"] = (f"Wheel-Version: 1.0\nGenerator: wheel_of_nsbox\n"
                               f"Root-Is-Purelib: {'false' if native else 'true'}\n"
                               f"Tag: {tag}\n").encode("ascii")
+    files[f"{info}/entry_points.txt"] = ENTRY_POINTS
     record = "".join(_record_line(name, data) for name, data in files.items())
     files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode("utf-8")
     wheel = f"nsbox-{_version()}-{tag}.whl"
