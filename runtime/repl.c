@@ -87,12 +87,22 @@ static void kernel_free(struct nsbox_kernel *k)
 	free(k);
 }
 
+/* limits.timeout is that of a run; of a kernel that stays it is each cell's. */
+static void set_times(struct nsbox_kernel *k)
+{
+	uint64_t cell = k->box->policy.limits.timeout, life = k->run.timeout_ms * 1000;
+
+	k->cell_us = life ? 0 : cell;
+	if (!life)
+		life = cell > REPL_LIFE_US ? cell : REPL_LIFE_US;
+	k->life_us = now_us() + life;
+}
+
 int nsbox_kernel_open(struct nsbox_kernel **out, struct nsbox_box *box, const struct nsbox_run *run,
 		      struct nsbox_error *err)
 {
 	struct nsbox_kernel *k;
 	const char *language;
-	uint64_t life;
 	int r;
 
 	err_clear(err);
@@ -116,8 +126,7 @@ int nsbox_kernel_open(struct nsbox_kernel **out, struct nsbox_box *box, const st
 		r = watch_timer(k, err);
 	language = r < 0 ? NULL : lang_canonical(k->run.language);
 	k->is_shell = language && strcmp(language, "bash") == 0;
-	life = k->run.timeout_ms ? k->run.timeout_ms * 1000 : box->policy.limits.timeout;
-	k->life_us = now_us() + life;
+	set_times(k);
 	if (r >= 0)
 		r = repl_start(k, err);
 	if (r < 0) {

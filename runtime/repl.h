@@ -23,6 +23,7 @@
 
 #define REPL_FRAME_MAX ((size_t)64 << 20)
 #define REPL_QUEUE_MAX ((size_t)128 << 20) /* bytes of requests and answers, unsent */
+#define REPL_LIFE_US (UINT64_C(86400) * 1000000) /* a day, unless the run says otherwise */
 #define REPL_ID_MAX (UINT64_C(1) << 53)
 enum { REPL_ROOM = 65536, REPL_GRACE_MS = 2000, REPL_CALLS_MAX = 4096 };
 
@@ -57,6 +58,7 @@ struct nsbox_kernel {
 
 	int epoll, timer;
 	uint64_t life_us;	/* the end of the kernel, as now_us() counts */
+	uint64_t cell_us;	/* for a request that says no time; 0: none */
 	uint64_t next_us;	/* when the timer rings; 0: never */
 	bool is_ready;		/* the driver has said so */
 	bool is_dying;		/* its box is over, and what it left is being read */

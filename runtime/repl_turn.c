@@ -89,6 +89,7 @@ static void look_at_clocks(struct nsbox_kernel *k)
 void repl_next_request(struct nsbox_kernel *k)
 {
 	struct repl_request *q = k->first;
+	uint64_t time;
 
 	if (k->current || !k->is_ready || k->is_dying || !q)
 		return;
@@ -98,7 +99,8 @@ void repl_next_request(struct nsbox_kernel *k)
 	k->queued -= q->len;
 	k->current = q;
 	k->cause = CAUSE_NONE;
-	k->deadline_us = q->timeout_ms ? now_us() + q->timeout_ms * 1000 : 0;
+	time = q->timeout_ms ? q->timeout_ms * 1000 : k->cell_us;
+	k->deadline_us = time ? now_us() + time : 0;
 	repl_text_begin(k);
 	buf_add(&k->out, q->text, q->len);
 	repl_wire_flush(k);

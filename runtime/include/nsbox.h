@@ -411,7 +411,8 @@ struct nsbox_kernel;
 /*
  * @run: language, and what else is wanted of interpreter, project, argv (arguments), env,
  * cwd, name, artifacts_dir; no code, no file, no descriptors, no flags but
- * NSBOX_RUN_CHANNEL. timeout_ms is the life of the kernel, restarts included. The box must
+ * NSBOX_RUN_CHANNEL. timeout_ms is the life of the kernel, restarts included; 0: a day, and
+ * then limits.timeout of the policy is the time of each request that says none. The box must
  * be idle; it is busy until close, and must not be closed before. Returns when the
  * interpreter was started; the event "ready" says that it answers.
  */

@@ -169,6 +169,14 @@ class Kernels(unittest.TestCase):
         with self.assertRaisesRegex(nsbox.ExecutionError, "FileNotFoundError"):
             self.kernel.get("missing")
 
+    def test_time_of_cells(self):
+        """the sandbox's timeout ends a cell that says none, and not the kernel"""
+        with nsbox.Sandbox(timeout=1) as box, box.open("python") as kernel:
+            cell = kernel.execute("x = 5\nwhile True: pass")
+            self.assertEqual((cell.status, cell.restarted), ("timed_out", False))
+            cell = kernel.execute("import time; time.sleep(1.5); x", timeout=60)
+            self.assertEqual((cell.status, cell.value), ("ok", 5))
+
     def test_timeout(self):
         """a cell out of time is interrupted, and the state stays"""
         self.kernel.execute("x = 5")

@@ -65,7 +65,7 @@ const struct rpc_key_row rpc_keys[K_COUNT] = {
 	[K_STDIN] = { "stdin", RPC_BYTES, RUNS, 0, "standard input; empty without it" },
 	[K_CWD] = { "cwd", RPC_STRING, MAKES | EXEC, 0, "the folder in the box where it starts" },
 	[K_TIMEOUT_MS] = { "timeout_ms", RPC_COUNT, MAKES | RPC_CELLS, 0,
-		"milliseconds; without it the policy's. Of open: the life of the box" },
+		"milliseconds; without it the policy's. Of open: the life of the box, a day without it" },
 	[K_ARTIFACTS_DIR] = { "artifacts_dir", RPC_STRING, MAKES, 0, "a folder of the host for artifacts" },
 	[K_INTERPRETER] = { "interpreter", RPC_STRING, MAKES, 0, "the interpreter, a path or a name on PATH" },
 	[K_PROJECT] = { "project", RPC_STRING, MAKES, 0, "a folder of the host on the module path, read-only" },

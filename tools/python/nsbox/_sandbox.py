@@ -164,7 +164,7 @@ class AsyncSandbox:
         """An interpreter that stays (python, javascript, bash), in a box that is held open.
 
         @types: classes of the caller's (enums, namedtuples, dataclasses) that values from the
-        box may be made of. `timeout` is the life of the kernel.
+        box may be made of. It lives for a day; `timeout` (30 s) ends a cell that says none.
         """
         return await open_kernel(self._open(), language, {**self._options, **options}, types)
 
