@@ -1,4 +1,4 @@
-# as: root user userns
+# as: root user
 """nsbox code: a snippet, a file, standard input, in each language."""
 
 import os

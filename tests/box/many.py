@@ -1,4 +1,4 @@
-# as: root user userns container noclone3
+# as: root user
 """Many boxes at once, boxes next to each other, and what is left after them (A19)."""
 
 import os

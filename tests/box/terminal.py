@@ -1,4 +1,4 @@
-# as: root user userns container noclone3
+# as: root user
 """-t: a terminal of the box's own, relayed to the caller's."""
 
 import os

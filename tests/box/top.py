@@ -1,4 +1,4 @@
-# as: root user userns container
+# as: root user
 """nsbox top: the caller's boxes, live, on terminals and for programs."""
 
 import glob

@@ -1,4 +1,4 @@
-# as: root user noclone3
+# as: root user
 """Either side dies after every stage, every operation fails: nothing is left (A20)."""
 
 import os
