@@ -518,7 +518,8 @@ int assemble(struct assembly *out, const struct host *host, const struct policy 
 	     const struct nsbox_run *run, const struct assemble_how *how,
 	     struct nsbox_error *err)
 {
-	struct assembly a = { .tty = (run->flags & NSBOX_RUN_TTY) != 0 };
+	struct assembly a = { .tty = (run->flags & NSBOX_RUN_TTY) != 0,
+			      .is_plain = how->is_plain };
 	struct parts w = { .host = host, .policy = policy, .run = run, .how = how };
 	int r = how->is_plain ? assemble_plain(&a, &w, err) : assemble_with(&a, &w, err);
 

@@ -41,6 +41,7 @@ struct assembly {
 	struct in_force limits;
 	char *scratch;		/* folder of boot programs on the host (unsafe.h); NULL */
 	bool tty;
+	bool is_plain;		/* tier local_unsafe */
 };
 
 enum inlet_rung { /* how a box's connections are caught */

@@ -7,6 +7,7 @@
 #include "runtime/egress.h"
 #include "runtime/hints.h"
 #include "runtime/stage.h"
+#include "runtime/unsafe.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -67,12 +68,17 @@ static const char *side_name(unsigned stage)
 	return names[stage_side(stage)];
 }
 
+static const char *promise_of(const struct assembly *a, unsigned stage)
+{
+	return a->is_plain ? unsafe_promise(stage) : stage_promise(stage);
+}
+
 static void print_stages(struct buf *out, const struct assembly *a)
 {
 	for (unsigned s = 0; s < STAGE_COUNT; s++) {
 		unsigned n = ops_of_stage(a->plan, s);
 
-		buf_fmt(out, "%-9s %-9s %s", stage_name(s), side_name(s), stage_promise(s));
+		buf_fmt(out, "%-9s %-9s %s", stage_name(s), side_name(s), promise_of(a, s));
 		if (n)
 			buf_fmt(out, " (%u operations)", n);
 		buf_char(out, '\n');
@@ -91,7 +97,7 @@ static void json_stages(struct json *j, const struct assembly *a)
 		json_object(j);
 		json_kstr(j, "name", stage_name(s));
 		json_kstr(j, "side", side_name(s));
-		json_kstr(j, "promise", stage_promise(s));
+		json_kstr(j, "promise", promise_of(a, s));
 		json_kuint(j, "operations", ops_of_stage(a->plan, s));
 		json_end(j, '}');
 	}

@@ -15,6 +15,26 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+const char *unsafe_promise(unsigned stage)
+{
+	static const char *const promises[STAGE_COUNT] = {
+		[STAGE_prepare] = "the command is known; nothing was changed",
+		[STAGE_clone] = "the child is a process like any other, in no namespace of its own",
+		[STAGE_idmap] = "nothing: it keeps the caller's ids and groups",
+		[STAGE_cgroup] = "where there is one, a cgroup that is killed as a whole; it limits nothing",
+		[STAGE_network] = "nothing: the caller's network",
+		[STAGE_ids] = "a session of its own",
+		[STAGE_mounts] = "the working folder; all files of the caller's are in reach",
+		[STAGE_limits] = "no descriptor of the caller's but its streams; no limit is set",
+		[STAGE_caps] = "nothing: the caller's capabilities stay",
+		[STAGE_lockdown] = "nothing: no Landlock, no seccomp",
+		[STAGE_init] = "init runs from a sealed file, and reaps what the payload leaves",
+		[STAGE_exec] = "the payload is running; it is the caller",
+	};
+
+	return stage < STAGE_COUNT ? promises[stage] : "?";
+}
+
 int unsafe_policy(struct policy *out, const struct policy *p, struct nsbox_error *err)
 {
 	int r = policy_copy(out, p, err);

@@ -12,6 +12,9 @@
 #include "runtime/lang.h"
 #include "runtime/record.h"
 
+/* What holds after a stage in this tier; not what stage.h promises of a box. */
+const char *unsafe_promise(unsigned stage);
+
 /* The caller's policy without what would be done for a box: its network, and limits that a
  * launcher holds by looking at the box. */
 int unsafe_policy(struct policy *out, const struct policy *p, struct nsbox_error *err);

@@ -95,6 +95,19 @@ def the_record_says_that_nothing_is_enforced(tap):
     tap.equal(control.err, b"", "control: nothing is said in the tier local", control)
 
 
+def what_is_explained_is_what_holds(tap):
+    ran = nsbox("run", "--explain", "--tier", "local_unsafe", "--", "true")
+    rows = {line.split()[0]: line for line in ran.out.decode().splitlines() if line.strip()}
+    tap.ok("nothing: the caller's capabilities stay" in rows["caps"]
+           and "nothing: no Landlock, no seccomp" in rows["lockdown"]
+           and "all files of the caller's are in reach" in rows["mounts"], "no promise of a box is made", ran)
+    control = nsbox("run", "--explain", "--", "true")
+    tap.ok(b"all five capability sets are empty" in control.out, "control: in a box they are", control)
+    ran = nsbox("run", "--explain", "--json", "--tier", "local_unsafe", "--", "true")
+    promises = [s["promise"] for s in json.loads(ran.out)["stages"]]
+    tap.ok(not any("old root is gone" in p or "capability sets" in p for p in promises), "nor as JSON", ran)
+
+
 def the_timeout_ends_the_whole_tree(tap):
     mark = new_mark()
     ran = unsafe("sh", "-c", f"echo kept; sleep {mark} & (setsid sleep {mark} &); "
@@ -189,6 +202,7 @@ if __name__ == "__main__":
     run_tests([
         it_is_a_plain_process_of_the_caller,
         the_record_says_that_nothing_is_enforced,
+        what_is_explained_is_what_holds,
         the_timeout_ends_the_whole_tree,
         the_end_of_the_program_ends_what_it_left,
         the_death_of_the_launcher_ends_it,
