@@ -130,13 +130,13 @@ def limits_in_force(tap):
         degraded = box(["--set", f"limits.{key}={value}", "--allow-degraded"], "true")
         if ran.rc == 125:
             tap.ok(json.loads(ran.out)["code"] == "unsupported" and f"limits.{key}".encode() in ran.out,
-                   f"limits.{key} that nobody can hold is refused by name", ran)
+                   f"A18 limits.{key} that nobody can hold is refused by name", ran)
             tap.equal(degraded["limits"].get(f"{key}_bytes", degraded["limits"].get(key)), None,
                       f"limits.{key} left out is not claimed", degraded)
         else:
             layer = "io" if key == "io_weight" else "memory"
             tap.equal((ran.rc, json.loads(ran.out)["enforced"][layer]), (0, "kernel"),
-                      f"limits.{key} is accepted only where the kernel holds it", ran)
+                      f"A18 limits.{key} is accepted only where the kernel holds it", ran)
             tap.equal(degraded["enforced"][layer], "kernel", f"limits.{key} holds also then", degraded)
 
 

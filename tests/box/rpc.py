@@ -503,6 +503,17 @@ def what_was_asked_before_the_end_is_answered(tap):
                   proc.stderr)
 
 
+def a_run_leaves_nothing_for_the_next(tap):
+    leave = "for d in /workspace /tmp /dev/shm; do echo x > $d/left; done; (setsid sleep 300 &); echo done"
+    look = ("for d in /workspace /tmp /dev/shm; do ls -A $d; done; echo \"[$LEFT]\"; "
+            "grep -l sleep /proc/[0-9]*/comm | wc -l")
+    with Rpc() as rpc:
+        got = rpc.result("run", argv=["sh", "-c", leave], env={"LEFT": "1"})
+        tap.equal((got["stdout"], got["orphans_killed"]), ("done\n", True), "A21 control: a run leaves files and a process", got)
+        got = rpc.result("run", argv=["sh", "-c", look])
+        tap.equal(got["stdout"], "[]\n0\n", "A21 the next one finds no file, variable or process of it", got)
+
+
 def a_socket_serves_as_well(tap):
     ours, theirs = socket.socketpair()
     with Rpc(stdin=theirs, stdout=theirs) as rpc:
@@ -534,5 +545,5 @@ run_tests([
     a_client_that_does_not_read_costs_no_memory, a_client_that_only_writes_costs_no_memory,
     wrong_requests_are_refused_and_the_connection_goes_on, a_broken_frame_ends_the_connection,
     the_end_of_input_kills_all_boxes, signals_end_it_as_well, a_killed_one_leaves_nothing,
-    a_client_that_vanishes_ends_it, what_was_asked_before_the_end_is_answered, a_socket_serves_as_well,
+    a_client_that_vanishes_ends_it, what_was_asked_before_the_end_is_answered, a_run_leaves_nothing_for_the_next, a_socket_serves_as_well,
 ])
