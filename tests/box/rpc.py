@@ -206,6 +206,16 @@ def an_installation_holds_up_nobody(tap):
         tap.equal(rpc.result("cancel", target=slow)["found"], True, "it can be cancelled")
         got = rpc.answers([slow])[slow]
         tap.ok(not got["ok"] or got["result"]["verdict"] in ("signaled", "skipped"), "and is answered", got)
+        inline = "# /// script\n# dependencies = ['endless']\n# ///\n"
+        for name, op, more in (
+                ("a command's packages", "run", {"argv": ["true"], "set": {"packages.list": "endless"}}),
+                ("a source's own list", "code", {"language": "python", "code": inline,
+                                                 "interpreter": "/usr/bin/python3", "set": {"packages.inline": "true"}})):
+            slow = rpc.send(op, **more)
+            wait_until(lambda: any(name.startswith("python") for _, name, _ in descendants(rpc.pid)), "pip once more")
+            tap.equal(rpc.result("run", argv=["echo", "x"])["stdout"], "x\n", f"nor do {name}")
+            rpc.result("cancel", target=slow)
+            rpc.answers([slow])
         opening = rpc.send("open", **keys)
         wait_until(lambda: any(name.startswith("python") for _, name, _ in descendants(rpc.pid)), "pip again")
         cancel = rpc.send("cancel", target=opening)

@@ -54,13 +54,16 @@ bool rpc_start_is_slow(const struct rpc_build *b)
 	struct jscan policy, list, item, none;
 	size_t at = 0;
 
-	if (!b->run.language)
-		return false;
 	if (nsbox_policy_json(b->policy, &json, &ignored) < 0 ||
 	    jscan_check(&policy, json, strlen(json), &ignored) < 0)
 		return true; /* the thread is always right, only dearer */
 	list = member(member(policy, "packages"), "list");
 	if (list.p && jscan_next(list, &at, &none, &item))
+		return true;
+	if (!b->run.language)
+		return false;
+	list = member(member(policy, "packages"), "inline");
+	if (list.p && *list.p == 't')
 		return true;
 	list = member(member(policy, "imports"), "allow");
 	return list.p && jscan_kind(list) != JSCAN_NULL;
