@@ -320,7 +320,7 @@ const struct key policy_keys[] = {
 	{ .name = "packages.list", .type = KEY_LIST, .field = AT(packages.list),
 	  .flag = "--with", .value_name = "SPEC", .by = BY_CODE,
 	  .tighter = TIGHTER_FEWER,
-	  .help = "package that is installed before the run, as in PEP 508: name==1.2; kept in the cache" },
+	  .help = "package that is installed before the run: name==1.2 (PEP 508), for JavaScript name@1.2; kept in the cache" },
 	{ .name = "packages.inline", .type = KEY_BOOL,
 	  .field = AT(packages.in_code), .preset = "false", .flag = "--with-inline",
 	  .by = BY_CODE, .tighter = TIGHTER_FALSE,
