@@ -107,6 +107,7 @@ struct policy {
 		bool install;
 		bool in_code;		/* what the code's own block asks for (PEP 723) */
 		struct strlist list;
+		uint64_t max_bytes;	/* that an install may write */
 	} packages;
 	struct {
 		int collect;		/* enum collect_when */

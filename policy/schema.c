@@ -325,6 +325,11 @@ const struct key policy_keys[] = {
 	  .field = AT(packages.in_code), .preset = "false", .flag = "--with-inline",
 	  .by = BY_CODE, .tighter = TIGHTER_FALSE,
 	  .help = "install what the code's own block \"# /// script\" asks for as well (PEP 723)" },
+	{ .name = "packages.max_bytes", .type = KEY_SIZE,
+	  .field = AT(packages.max_bytes), .preset = "2G", .min = MIB,
+	  .max = TIB, .value_name = "SIZE", .by = BY_SUPERVISOR,
+	  .tighter = TIGHTER_LOWER,
+	  .help = "bytes that an install of packages may write, its temporary files included" },
 
 	/* --- artifacts --- */
 	{ .name = "artifacts.collect", .type = KEY_CHOICE,

@@ -17,6 +17,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/num.h"
 #include "base/sha256.h"
 #include "policy/packages.h"
 #include "rootfs/paths.h"
@@ -199,6 +200,20 @@ static int set_failed(struct packages *out, const char *why, int64_t age, struct
 	return out->failed ? 0 : err_nomem(err);
 }
 
+/* It was too large for a limit that has been raised since. */
+static bool is_outgrown(const struct work *w, const char *why)
+{
+	const char *limit = strstr(why, SIZE_WORDS);
+	char number[24];
+	uint64_t bytes;
+
+	if (!limit)
+		return false;
+	limit += sizeof(SIZE_WORDS) - 1;
+	snprintf(number, sizeof(number), "%.*s", (int)strspn(limit, "0123456789"), limit);
+	return num_uint(number, 0, UINT64_MAX, &bytes) == 0 && w->r->max_bytes > bytes;
+}
+
 /* 1: there is one, and it is told. */
 static int recall(struct packages *out, const struct work *w, struct nsbox_error *err)
 {
@@ -206,7 +221,7 @@ static int recall(struct packages *out, const struct work *w, struct nsbox_error
 	uint64_t age;
 	int r = 0;
 
-	if (store_failed(&w->store, w->id, &why, &age)) {
+	if (store_failed(&w->store, w->id, &why, &age) && !is_outgrown(w, buf_text(&why))) {
 		r = set_failed(out, buf_text(&why), (int64_t)age, err);
 		r = r < 0 ? r : 1;
 	}

@@ -8,6 +8,7 @@
  *   packages_origin.c   what both share: hosts, the loopback, secrets
  *   packages_store.c    the folder ~/.cache/nsbox/layers
  *   packages_install.c  the box that installs (its programs are runtime/lang/install.py and .js)
+ *   packages_size.c     how much that box has written
  *   packages_cache.c    nsbox_cache(): what is there, and prune
  *
  * All of it runs in the launcher, with the caller's own rights. Nothing of the layer is ever
@@ -39,6 +40,7 @@ struct packages_request {
 	const struct strlist *list;	/* of the policy, checked */
 	const struct nsbox_run *run;	/* its code may ask for more (PEP 723); NULL: it may not */
 	const struct interp *interp;
+	uint64_t max_bytes;	/* that an install may write */
 	void (*progress)(void *arg, const char *text); /* NULL: nobody wants to know */
 	void *progress_arg;
 	/* A box of ours is running (NULL: no more): for who may want to kill it. True: it is
@@ -138,7 +140,16 @@ bool store_is_id(const char *name); /* of a layer */
 /* Everything below a folder, and it; -1 with errno. */
 int store_remove(int dirfd, const char *name);
 
+/* --- packages_size.c ------------------------------------------------------------------ */
+
+enum packages_size { SIZE_FINE, SIZE_FULL, SIZE_DEEP };
+/* What is below the folder, against @max bytes. What is deleted and still open is not seen. */
+enum packages_size packages_size(int fd, uint64_t max);
+
 /* --- packages_install.c --------------------------------------------------------------- */
+
+/* In front of the limit, in the reason of an install that was too large. */
+#define SIZE_WORDS "packages.max_bytes, "
 
 struct install {
 	const struct packages_request *r;

@@ -13,9 +13,11 @@
  */
 #include "runtime/packages.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/cleanup.h"
 #include "base/json.h"
@@ -27,6 +29,7 @@
 
 enum { PROGRAM_MAX = 16 << 20, WHY_MAX = 700 };
 enum { DONE, FAILED, KILLED };
+enum { LOOK_MS = 200 }; /* at least, between two looks at what was written */
 
 #define BOX_NPM "/npm" /* where the install box has npm */
 
@@ -163,6 +166,7 @@ static int make_policy(struct policy *p, const struct install *i, struct nsbox_e
 	static const char *const settings[][2] = {
 		{ "fs.protect", "" }, { "fs.protect_home", "" }, { "limits.output", "1M" },
 	};
+	char size[24];
 	int r = policy_from_profile(p, "build", err);
 
 	for (size_t k = 0; k < ARRAY_SIZE(settings) && r == 0; k++)
@@ -177,8 +181,17 @@ static int make_policy(struct policy *p, const struct install *i, struct nsbox_e
 	}
 	if (r == 0 && i->config->installer)
 		r = set_bind(p, "fs.read", i->config->installer, BOX_NPM, err);
+	/* A second bound, for a file that is deleted and still open. */
+	snprintf(size, sizeof(size), "%llu", (unsigned long long)i->r->max_bytes * 2);
+	if (r == 0)
+		r = policy_set(p, "limits.file_size", size, err);
 	return r < 0 ? r : set_network(p, i->config, err);
 }
+
+struct ended { /* an install box */
+	struct nsbox_result *res;
+	enum packages_size size;
+};
 
 /* ------------------------------------------------------------------- the words -- */
 
@@ -242,8 +255,26 @@ static void put_denials(struct buf *out, const struct install *i, const struct n
 					     : "pip's setting trusted-host names more hosts");
 }
 
-static int tell(const struct install *i, const struct nsbox_result *res, struct buf *why)
+static void put_size_words(struct buf *out, const struct install *i, enum packages_size size)
 {
+	put_specs(out, i->specs);
+	if (size == SIZE_DEEP)
+		buf_str(out, ": the install made folders that are more than 128 deep");
+	else
+		buf_fmt(out, ": the install wrote more than " SIZE_WORDS "%llu bytes, into %s; "
+			"if that is what it needs: --set packages.max_bytes=%lluM",
+			(unsigned long long)i->r->max_bytes, i->folder,
+			(unsigned long long)(i->r->max_bytes >> 20) * 2);
+}
+
+static int tell(const struct install *i, const struct ended *e, struct buf *why)
+{
+	const struct nsbox_result *res = e->res;
+
+	if (e->size != SIZE_FINE) {
+		put_size_words(why, i, e->size);
+		return FAILED;
+	}
 	if (res->verdict == NSBOX_EXITED && res->exit_code == 0)
 		return DONE;
 	if (!put_told(why, res, &i->config->secrets)) {
@@ -257,20 +288,58 @@ static int tell(const struct install *i, const struct nsbox_result *res, struct 
 
 /* ------------------------------------------------------------------------- run -- */
 
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* A look at a large tree costs: an eighth of the time at most. */
+static int wait_for_end(const struct install *i, struct nsbox_box *box, enum packages_size *size,
+			struct nsbox_error *err)
+{
+	owned_fd int folder = open(i->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	uint64_t pause = LOOK_MS, next = now_ms() + LOOK_MS, before;
+	int r = folder < 0 ? err_sys(err, "open %s", i->folder) : 0;
+
+	while (r == 0) {
+		before = now_ms();
+		r = nsbox_box_wait(box, (int)(next > before ? next - before : 0), err);
+		before = now_ms();
+		if (r != 0 || before < next)
+			continue;
+		*size = packages_size(folder, i->r->max_bytes);
+		if (*size != SIZE_FINE)
+			nsbox_box_kill(box);
+		pause = (now_ms() - before) * 7;
+		next = now_ms() + (pause < LOOK_MS ? LOOK_MS : pause);
+	}
+	if (r == 1 && *size == SIZE_FINE) /* what it wrote since the last look */
+		*size = packages_size(folder, i->r->max_bytes);
+	return r < 0 ? r : 0;
+}
+
 /* Whoever wants to kill our caller's box has to kill this one. */
 static int run_watched(const struct install *i, struct nsbox_box *box, const struct nsbox_run *run,
-		       struct nsbox_result **res, struct nsbox_error *err)
+		       struct nsbox_result **res, enum packages_size *size, struct nsbox_error *err)
 {
 	const struct packages_request *r = i->r;
 	bool is_killed = r->running && r->running(r->running_arg, box);
-	int code = is_killed ? 0 : nsbox_box_run(box, run, res, err);
+	int code = is_killed ? 0 : nsbox_box_start(box, run, err);
 
+	if (code == 0 && !is_killed) {
+		code = wait_for_end(i, box, size, err);
+		if (code == 0)
+			code = nsbox_box_collect(box, res, err);
+	}
 	is_killed |= r->running && r->running(r->running_arg, NULL);
 	return code < 0 || !is_killed ? code : KILLED;
 }
 
 static int run_box(const struct install *i, const struct nsbox_policy *policy, char *program,
-		   struct nsbox_result **res, struct nsbox_error *err)
+		   struct ended *e, struct nsbox_error *err)
 {
 	struct nsbox_run run = NSBOX_RUN_INIT;
 	struct nsbox_box *box = NULL;
@@ -285,7 +354,7 @@ static int run_box(const struct install *i, const struct nsbox_policy *policy, c
 	run.name = "packages";
 	if (i->config->names.len)
 		box->egress.more_hosts = buf_text(&i->config->names);
-	code = run_watched(i, box, &run, res, err);
+	code = run_watched(i, box, &run, &e->res, &e->size, err);
 	nsbox_box_close(box);
 	return code;
 }
@@ -294,13 +363,13 @@ static int run_phase(const struct install *i, const struct nsbox_policy *policy,
 		     bool *has_scripts, struct buf *why, struct nsbox_error *err)
 {
 	owned_mem char *program = make_program(i, phase);
-	struct nsbox_result *res = NULL;
-	int r = program ? run_box(i, policy, program, &res, err) : err_nomem(err);
+	struct ended e = { 0 };
+	int r = program ? run_box(i, policy, program, &e, err) : err_nomem(err);
 
 	if (r == 0)
-		r = tell(i, res, why);
-	*has_scripts = r == DONE && res->out.data && strncmp(res->out.data, "scripts\n", 8) == 0;
-	nsbox_result_free(res);
+		r = tell(i, &e, why);
+	*has_scripts = r == DONE && e.res->out.data && strncmp(e.res->out.data, "scripts\n", 8) == 0;
+	nsbox_result_free(e.res);
 	return r;
 }
 

@@ -419,6 +419,36 @@ def what_a_build_script_leaves_is_looked_at(tap):
               "what a build script dies of is told", ran)
 
 
+def an_install_is_bounded(tap):
+    folder = place("sources-large")
+    fill = ("os.makedirs('/layer/tmp/x')\n"
+            "for n in range(3): open(f'/layer/tmp/x/{n}', 'wb').write(os.urandom(1 << 20))\n")
+    source(folder, "large", fill + "import time; time.sleep(600)")
+    source(folder, "hidden", fill + "os.chmod('/layer/tmp/x', 0); import time; time.sleep(600)")
+    source(folder, "deep", "for n in range(200): os.mkdir('d'); os.chdir('d')\nimport time; time.sleep(600)")
+    source(folder, "single", "with open('/layer/tmp/x', 'wb') as f: f.write(bytes(9 << 20))")
+    source(folder, "quick", fill + "said.append('done')")
+    env = of_folder("large", folder)
+    few = ("--set", "packages.max_bytes=2M")
+    for name in ("large", "hidden"):
+        ran = code(env, [name], "print('ran')", *few)
+        tap.ok(ran.rc == 122 and ran["verdict"] == "skipped" and ran["stdout"] is None
+               and ran["reason"].startswith(f"{FAILED}{name}: the install wrote more than packages.max_bytes, 2097152 bytes, into ")
+               and ran["reason"].endswith(".new; if that is what it needs: --set packages.max_bytes=4M"),
+               f"an install that writes too much is ended, and says where and what to do ({name})", ran["reason"])
+    ran = code(env, ["deep"], "print('ran')", *few)
+    tap.ok(ran["reason"].startswith(FAILED + "deep: the install made folders that are more than 128 deep"), "so is one of too many levels", ran)
+    ran = code(env, ["single"], "print('ran')", *few)
+    tap.ok(ran["verdict"] == "skipped" and ("File too large" in ran["reason"] or "packages.max_bytes" in ran["reason"]),
+           "a file is bounded by the kernel as well", ran["reason"])
+    again = code(env, ["quick"], "print('ran')", *few)
+    tap.ok("packages.max_bytes, 2097152 bytes" in again["reason"], "what was written at the very end counts", again["reason"])
+    again = code(env, ["quick"], "print('ran')", *few)
+    tap.ok("(remembered from " in again["reason"], "the failure is remembered", again["reason"])
+    says(tap, code(env, ["quick"], "print('ran')"), "ran\n", "but not for a limit that is higher")
+    tap.equal([n for n in os.listdir(layers(env)[0]) if n.endswith(".new")], [], "and nothing of them is left")
+
+
 # --- one cache for many --------------------------------------------------------------------
 
 def runs_at_once_build_it_once(tap):
@@ -550,5 +580,5 @@ if __name__ == "__main__":
              what_is_no_spec_is_refused_before_anything_runs,
              what_a_build_script_leaves_is_looked_at, runs_at_once_build_it_once, a_half_made_layer_is_made_anew,
              a_killed_launcher_is_in_nobodys_way,
-             a_layer_of_others_is_not_believed, the_cache_is_listed_and_pruned, a_terminal_sees_what_goes_on]
+             a_layer_of_others_is_not_believed, an_install_is_bounded, the_cache_is_listed_and_pruned, a_terminal_sees_what_goes_on]
     run_tests([needs(has_pip, "python3-pip")(t) for t in TESTS])
