@@ -27,6 +27,7 @@ enum { REASON_MAX = 4096, ABOUT_MAX = 256 * 1024, CODE_MAX = 16 << 20 };
 void packages_free(struct packages *p)
 {
 	free(p->folder);
+	free(p->record);
 	free(p->failed);
 	close_owned(&p->lock);
 	*p = (struct packages)PACKAGES_INIT;
@@ -184,7 +185,8 @@ static int take_layer(struct packages *out, const struct work *w, struct nsbox_e
 	out->language = w->kind->language;
 	if (faccessat(out->lock, bin, F_OK, 0) == 0)
 		out->bin = w->kind->bin;
-	return out->folder ? 0 : err_nomem(err);
+	out->record = packages_record(out->lock, w->id, w->config.tool);
+	return out->folder && out->record ? 0 : err_nomem(err);
 }
 
 static int set_failed(struct packages *out, const char *why, int64_t age, struct nsbox_error *err)
@@ -246,6 +248,7 @@ static void put_about(struct buf *out, const struct work *w)
 	put_line(out, "language", w->r->interp->language);
 	put_line(out, "interpreter", w->r->interp->real);
 	put_line(out, "version", w->r->interp->version);
+	put_line(out, "installer", w->config.tool);
 	put_line(out, "index", buf_text(&w->config.shown));
 	for (size_t i = 0; i < w->specs.n; i++)
 		put_line(out, "spec", w->specs.v[i]);

@@ -9,6 +9,7 @@
  *   packages_store.c    the folder ~/.cache/nsbox/layers
  *   packages_install.c  the box that installs (its programs are runtime/lang/install.py and .js)
  *   packages_size.c     how much that box has written
+ *   packages_record.c   a layer's lock as part of the record
  *   packages_cache.c    nsbox_cache(): what is there, and prune
  *
  * All of it runs in the launcher, with the caller's own rights. Nothing of the layer is ever
@@ -30,6 +31,7 @@ struct packages {
 	int lock;		/* keeps `nsbox cache prune` away from the layer; -1 */
 	const char *language;	/* whose they are */
 	const char *bin;	/* where below it its programs are; NULL: none */
+	char *record;		/* JSON object: the part "packages" of the run's record */
 	char *failed;		/* the reason of a skipped run; folder is NULL then */
 	bool is_killed;		/* by the caller, meanwhile: the same */
 };
@@ -139,6 +141,11 @@ int store_drop(const struct store *s, const char *id);
 bool store_is_id(const char *name); /* of a layer */
 /* Everything below a folder, and it; -1 with errno. */
 int store_remove(int dirfd, const char *name);
+
+/* --- packages_record.c ---------------------------------------------------------------- */
+
+/* JSON object; NULL: out of memory. @layer: its folder. */
+char *packages_record(int layer, const char *id, const char *installer);
 
 /* --- packages_size.c ------------------------------------------------------------------ */
 

@@ -151,6 +151,10 @@ def packages_of_a_folder_need_no_network(tap):
     os.unlink(os.path.join(folder, "hello_box-1.0-py3-none-any.whl"))
     ran = code(env, [" hello-box==1.0 "], "import hello_box; print(hello_box.WORD)")
     says(tap, ran, "hello leaf\n", "another spelling of the spec is the same layer, which needs no index any more")
+    had = ran["packages"]
+    tap.equal((had["installer"], had["layer"], [(p["name"], p["version"]) for p in had["resolved"]]),
+              ("pip", layers(env)[1][0], [("hello-box", "1.0"), ("leaf-pkg", "1.0")]), "the record says what it had", had)
+    tap.ok(all(p["hash"] is None or re.fullmatch("sha256:[0-9a-f]{64}", p["hash"]) for p in had["resolved"]), "with hashes, where pip says them", had)
     tap.equal(packets_sent() - before, 0, "no packet left the host")
     root, made = layers(env)
     tap.equal(len(made), 1, "there is one layer")
@@ -373,6 +377,7 @@ def a_failed_install_runs_nothing_and_is_remembered(tap):
     tap.ok(again["verdict"] == "skipped" and again["reason"].startswith(ran["reason"]) and
            re.search(r" \(remembered from \d+ s ago; tried again after 10 minutes\)$", again["reason"]),
            "M68 ten minutes long the failure is remembered, and nothing runs", again["reason"])
+    tap.equal(again["packages"], None, "a run without its packages has none in its record", again["packages"])
     says(tap, code(env, ["hello-box"], "print('ran')"), "ran\n", "other lists are not concerned")
     root = layers(env)[0]
     for name in os.listdir(root):

@@ -152,6 +152,9 @@ def packages_are_found_by_every_kind_of_code(tap):
     line = " --integrity=sha512-[A-Za-z0-9+/=]{88}\n"
     tap.ok(re.fullmatch(line.join([r"@team/esm@1\.0\.0", r"hello-box@1\.2\.0", r"leaf-pkg@1\.0\.0", r"leaf-pkg@2\.0\.0", ""]), lock),
            "the lock says what was resolved, with digests", lock)
+    tap.equal([(p["name"], p["version"], p["hash"][:7]) for p in ran["packages"]["resolved"]],
+              [("@team/esm", "1.0.0", "sha512-"), ("hello-box", "1.2.0", "sha512-"), ("leaf-pkg", "1.0.0", "sha512-"),
+               ("leaf-pkg", "2.0.0", "sha512-")], "so does the record", ran["packages"])
     shown = json.loads(nsbox("cache", "list", "--json", env=env).out)["layers"][0]
     tap.equal((shown["language"], shown["resolved"][0], shown["specs"]),
               ("javascript", "@team/esm@1.0.0", ["@team/esm", "hello-box@^1.0.0", "leaf-pkg@2"]), "the cache lists it", shown)
@@ -167,10 +170,11 @@ def kernels_find_them(tap):
               "    kernel = box.open('javascript')\n"
               "    print(kernel.execute(\"require('hello-box').word\").value)\n"
               "    print(kernel.execute(\"import { word } from 'esm-box'; word\").value)\n"
-              "    print(box.code(\"console.log(require('hello-box').word)\", 'javascript').stdout)\n")
+              "    ran = box.code(\"console.log(require('hello-box').word)\", 'javascript')\n"
+              "    print(ran.stdout, ran.packages.installer, [p.name for p in ran.packages.resolved])\n")
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/python")
     ran = run([sys.executable, "-c", client], env={**env, "PYTHONPATH": path, "NSBOX_BIN": NSBOX}, limit=LIMIT)
-    tap.equal((ran.rc, ran.out), (0, b"hello\nesm\nhello\n\n"), "a kernel and a run of the Python client have them", ran)
+    tap.equal((ran.rc, ran.out), (0, b"hello\nesm\nhello\n npm ['esm-box', 'hello-box']\n"), "a kernel and a run of the Python client have them", ran)
 
 
 def logins_go_to_their_registry_and_nowhere_else(tap):
