@@ -31,6 +31,7 @@ static const char *const collect_whens[] = { "success", "always", "never",
 static const char *const output_actions[] = { "truncate", "kill", NULL };
 static const char *const oom_actions[] = { "group", "process", NULL };
 static const char *const disk_actions[] = { "deny", "kill", NULL };
+static const char *const installers[] = { "auto", "pip", "uv", NULL };
 static const char *const floors[] = { "userspace", "kernel", NULL };
 static const char *const reaches[] = { "here", "scope", "move", NULL };
 
@@ -325,6 +326,10 @@ const struct key policy_keys[] = {
 	  .field = AT(packages.in_code), .preset = "false", .flag = "--with-inline",
 	  .by = BY_CODE, .tighter = TIGHTER_FALSE,
 	  .help = "install what the code's own block \"# /// script\" asks for as well (PEP 723)" },
+	{ .name = "packages.installer", .type = KEY_CHOICE, .field = AT(packages.installer),
+	  .preset = "auto", .choices = installers, .value_name = "NAME", .by = BY_CODE,
+	  .tighter = TIGHTER_LAST,
+	  .help = "who installs packages of Python; auto: uv where it is on PATH, else pip" },
 	{ .name = "packages.max_bytes", .type = KEY_SIZE,
 	  .field = AT(packages.max_bytes), .preset = "2G", .min = MIB,
 	  .max = TIB, .value_name = "SIZE", .by = BY_SUPERVISOR,

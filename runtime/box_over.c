@@ -111,7 +111,8 @@ int run_take_packages(struct nsbox_box *box, const struct nsbox_run *run,
 	const struct policy *p = &box->policy;
 	struct packages_request q = {
 		.list = &p->packages.list, .run = p->packages.in_code ? run : NULL,
-		.max_bytes = p->packages.max_bytes, .progress = run->progress, .progress_arg = run->progress_arg,
+		.max_bytes = p->packages.max_bytes, .installer = p->packages.installer,
+		.progress = run->progress, .progress_arg = run->progress_arg,
 		.running = set_helper, .running_arg = box,
 	};
 	int r;

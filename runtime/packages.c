@@ -53,7 +53,7 @@ static void work_free(struct work *w)
 static const struct kind {
 	const char *language;
 	int (*spec)(const char *spec, struct buf *out, struct nsbox_error *err);
-	int (*origin)(struct pkg_origin *c, const struct interp *interp, struct nsbox_error *err);
+	int (*origin)(struct pkg_origin *c, const struct packages_request *r, struct nsbox_error *err);
 	const char *bin;	/* where a layer has its programs */
 } kinds[] = {
 	{ "python", package_spec, origin_of_pip, "bin" },
@@ -162,6 +162,7 @@ static void make_id(struct work *w)
 	add_text(&s, interp->real);
 	add_text(&s, interp->version);
 	add_text(&s, host.machine);
+	add_text(&s, w->config.name);
 	add_text(&s, w->config.installer ? w->config.installer : "");
 	add_list(&s, &w->specs);
 	add_list(&s, &w->config.folders);
@@ -185,7 +186,7 @@ static int take_layer(struct packages *out, const struct work *w, struct nsbox_e
 	out->language = w->kind->language;
 	if (faccessat(out->lock, bin, F_OK, 0) == 0)
 		out->bin = w->kind->bin;
-	out->record = packages_record(out->lock, w->id, w->config.tool);
+	out->record = packages_record(out->lock, w->id, w->config.name);
 	return out->folder && out->record ? 0 : err_nomem(err);
 }
 
@@ -248,7 +249,7 @@ static void put_about(struct buf *out, const struct work *w)
 	put_line(out, "language", w->r->interp->language);
 	put_line(out, "interpreter", w->r->interp->real);
 	put_line(out, "version", w->r->interp->version);
-	put_line(out, "installer", w->config.tool);
+	put_line(out, "installer", w->config.name);
 	put_line(out, "index", buf_text(&w->config.shown));
 	for (size_t i = 0; i < w->specs.n; i++)
 		put_line(out, "spec", w->specs.v[i]);
@@ -350,7 +351,7 @@ static int find(struct packages *out, struct work *w, struct nsbox_error *err)
 
 	if (r < 0 || !w->specs.n)
 		return r;
-	r = w->kind->origin(&w->config, w->r->interp, err);
+	r = w->kind->origin(&w->config, w->r, err);
 	if (r == 0)
 		r = store_open(&w->store, true, err);
 	if (r < 0)

@@ -43,6 +43,7 @@ struct packages_request {
 	const struct nsbox_run *run;	/* its code may ask for more (PEP 723); NULL: it may not */
 	const struct interp *interp;
 	uint64_t max_bytes;	/* that an install may write */
+	int installer;		/* enum packages_installer: for Python */
 	void (*progress)(void *arg, const char *text); /* NULL: nobody wants to know */
 	void *progress_arg;
 	/* A box of ours is running (NULL: no more): for who may want to kill it. True: it is
@@ -72,7 +73,9 @@ struct pkg_origin {
 	struct strlist private; /* addresses behind them that no box reaches otherwise */
 	struct strlist secrets;	/* never to be shown */
 	char *proxy;		/* for net.proxy; NULL: none */
-	char *installer;	/* npm's folder on the host; NULL: the interpreter's own pip */
+	const char *name;	/* who installs: "pip", "uv", "npm" */
+	char *installer;	/* npm's folder on the host, or the file uv; NULL: the
+				   interpreter's own pip */
 	bool no_scripts;	/* npm: install scripts are not to be run */
 	struct buf conf;	/* text of the pip.conf or .npmrc in the box: no login in it */
 	struct buf logins;	/* as a netrc, or as more lines of the .npmrc */
@@ -104,8 +107,8 @@ int origin_resolve(struct pkg_origin *c, struct nsbox_error *err);
 
 /* What pip would take from its files and variables (packages_pip.c), what npm would
  * (packages_npm.c). */
-int origin_of_pip(struct pkg_origin *c, const struct interp *python, struct nsbox_error *err);
-int origin_of_npm(struct pkg_origin *c, const struct interp *node, struct nsbox_error *err);
+int origin_of_pip(struct pkg_origin *c, const struct packages_request *r, struct nsbox_error *err);
+int origin_of_npm(struct pkg_origin *c, const struct packages_request *r, struct nsbox_error *err);
 
 /* --- packages_store.c ----------------------------------------------------------------- */
 

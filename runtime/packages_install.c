@@ -31,7 +31,7 @@ enum { PROGRAM_MAX = 16 << 20, WHY_MAX = 700 };
 enum { DONE, FAILED, KILLED };
 enum { LOOK_MS = 200 }; /* at least, between two looks at what was written */
 
-#define BOX_NPM "/npm" /* where the install box has npm */
+#define BOX_INSTALLER "/installer" /* where the install box has npm's folder, or uv */
 
 /* --------------------------------------------------------------------- program -- */
 
@@ -68,6 +68,7 @@ static void python_program(struct buf *b, const struct install *i, const char *p
 		buf_str(b, ".decode(), ");
 	}
 	buf_str(b, "]\n");
+	buf_fmt(b, "UV = '%s'\n", c->installer ? BOX_INSTALLER : "");
 	put_setting(b, "CONF", &c->conf, true);
 	put_setting(b, "NETRC", &c->logins, true);
 	put_setting(b, "CERT", &c->ca, false);
@@ -102,7 +103,7 @@ static void javascript_program(struct buf *b, const struct install *i, const cha
 	put_text(b, "LOGINS", has_logins ? buf_text(&c->logins) : "");
 	put_text(b, "FORWARD", buf_text(&c->forward));
 	put_text(b, "CA", buf_text(&c->ca));
-	put_text(b, "NPM", BOX_NPM "/bin/npm-cli.js");
+	put_text(b, "NPM", BOX_INSTALLER "/bin/npm-cli.js");
 	put_text(b, "PHASE", phase);
 	buf_add(b, install_js, sizeof(install_js));
 }
@@ -180,7 +181,7 @@ static int make_policy(struct policy *p, const struct install *i, struct nsbox_e
 		r = set_bind(p, "fs.read", i->config->folders.v[k], place, err);
 	}
 	if (r == 0 && i->config->installer)
-		r = set_bind(p, "fs.read", i->config->installer, BOX_NPM, err);
+		r = set_bind(p, "fs.read", i->config->installer, BOX_INSTALLER, err);
 	/* A second bound, for a file that is deleted and still open. */
 	snprintf(size, sizeof(size), "%llu", (unsigned long long)i->r->max_bytes * 2);
 	if (r == 0)

@@ -428,11 +428,12 @@ static int add_proxy(struct pkg_origin *c, struct nsbox_error *err)
 	return origin_proxy(c, proxy ? proxy : pkg_get(c, "proxy"), err);
 }
 
-int origin_of_npm(struct pkg_origin *c, const struct interp *node, struct nsbox_error *err)
+int origin_of_npm(struct pkg_origin *c, const struct packages_request *q, struct nsbox_error *err)
 {
+	const struct interp *node = q->interp;
 	int r;
 
-	c->tool = "npm";
+	c->tool = c->name = "npm";
 	c->installer = find_npm(node);
 	if (!c->installer) {
 		err_hint(err, "install npm for it, or put one on PATH");

@@ -18,6 +18,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "policy/packages.h"
+#include "policy/policy.h"
 #include "rootfs/paths.h"
 
 #define DEFAULT_INDEX "https://pypi.org/simple"
@@ -341,16 +342,77 @@ static int add_files(struct pkg_origin *c, struct nsbox_error *err)
 	return r;
 }
 
-int origin_of_pip(struct pkg_origin *c, const struct interp *python, struct nsbox_error *err)
+/* -------------------------------------------------------------------------- uv -- */
+
+/* A program, not the script of a shim: it has to run by itself in a box. */
+static bool is_program(const char *path)
+{
+	owned_fd int fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	char head[4];
+
+	return fd >= 0 && access(path, X_OK) == 0 && read(fd, head, 4) == 4 &&
+	       memcmp(head, "\177ELF", 4) == 0;
+}
+
+static char *find_uv(void)
+{
+	const char *at = getenv("PATH");
+
+	while (at && *at) {
+		size_t n = strcspn(at, ":");
+		owned_mem char *dir = strndup(at, n);
+		owned_mem char *file = dir && dir[0] == '/' ? path_join(dir, "uv") : NULL;
+		char *real = file && is_program(file) ? realpath(file, NULL) : NULL;
+
+		if (real)
+			return real;
+		at += n + (at[n] == ':');
+	}
+	return NULL;
+}
+
+/* These settings of pip have nothing like them in uv. */
+static const char *pip_only(const struct pkg_origin *c)
+{
+	static const char *const keys[] = { "prefer-binary", "require-hashes" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		if (pkg_true(pkg_get(c, keys[i])))
+			return keys[i];
+	return NULL;
+}
+
+static int choose_installer(struct pkg_origin *c, int wanted, struct nsbox_error *err)
+{
+	const char *key = wanted == INSTALLER_PIP ? NULL : pip_only(c);
+
+	if (wanted == INSTALLER_PIP || (wanted == INSTALLER_AUTO && key))
+		return 0;
+	if (key) {
+		err_hint(err, "--set packages.installer=pip");
+		return err_set(err, NSBOX_E_UNSUPPORTED, "uv knows nothing like pip's setting %s", key);
+	}
+	c->installer = find_uv();
+	if (c->installer)
+		c->name = "uv";
+	if (c->installer || wanted == INSTALLER_AUTO)
+		return 0;
+	err_hint(err, "a script that starts it is not enough, as the box could not run that");
+	return err_set(err, NSBOX_E_UNSUPPORTED, "packages.installer is uv, and there is none on PATH");
+}
+
+int origin_of_pip(struct pkg_origin *c, const struct packages_request *q, struct nsbox_error *err)
 {
 	int r;
 
-	c->tool = "pip";
-	r = read_all(c, python->program);
+	c->tool = c->name = "pip";
+	r = read_all(c, q->interp->program);
 
 	if (r < 0)
 		return err_nomem(err);
-	r = add_indexes(c, err);
+	r = choose_installer(c, q->installer, err);
+	if (r == 0)
+		r = add_indexes(c, err);
 	if (r == 0)
 		r = add_files(c, err);
 	if (r == 0)
