@@ -165,16 +165,16 @@ def kernels_find_them(tap):
     reg.add("hello-box", files={"index.js": "exports.word = 'hello';\n"})
     reg.add("esm-box", files={"index.mjs": "export const word = 'esm';\n"}, exports="./index.mjs")
     env = home("kernel", f"registry={reg.url}\n")
-    client = ("import nsbox\n"
+    client = (f"import nsbox\nREGISTRY = {reg.url!r}\n"
               "with nsbox.Sandbox(packages=['hello-box', 'esm-box@1']) as box:\n"
-              "    kernel = box.open('javascript')\n"
+              "    kernel = box.open('javascript', on_progress=lambda line: print(line.replace(REGISTRY, '-')))\n"
               "    print(kernel.execute(\"require('hello-box').word\").value)\n"
               "    print(kernel.execute(\"import { word } from 'esm-box'; word\").value)\n"
-              "    ran = box.code(\"console.log(require('hello-box').word)\", 'javascript')\n"
+              "    ran = box.code(\"console.log(require('hello-box').word)\", 'javascript', on_progress=print)\n"
               "    print(ran.stdout, ran.packages.installer, [p.name for p in ran.packages.resolved])\n")
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/python")
     ran = run([sys.executable, "-c", client], env={**env, "PYTHONPATH": path, "NSBOX_BIN": NSBOX}, limit=LIMIT)
-    tap.equal((ran.rc, ran.out), (0, b"hello\nesm\nhello\n npm ['esm-box', 'hello-box']\n"), "a kernel and a run of the Python client have them", ran)
+    tap.equal((ran.rc, ran.out), (0, b"installing esm-box@1, hello-box from -\nhello\nesm\nhello\n npm ['esm-box', 'hello-box']\n"), "a kernel and a run of the Python client have them, and the install is told, once", ran)
 
 
 def logins_go_to_their_registry_and_nowhere_else(tap):
