@@ -53,6 +53,10 @@ enum { NPM_KEY_MAX = 512 };
 /* "npm_config_fetch_retries" -> "fetch-retries"; false: no such variable. */
 bool npm_key(const char *name, size_t len, char out[NPM_KEY_MAX]);
 
+/* The login of @host in a .netrc, as Python's module netrc finds it; false: none. */
+bool netrc_find(const char *text, size_t len, const char *host, struct buf *login,
+		struct buf *password);
+
 struct index_url {
 	char *bare;		/* the URL without user and password */
 	char *host;		/* lower case; an IPv6 address without brackets */

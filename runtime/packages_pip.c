@@ -161,6 +161,30 @@ static int add_login(struct pkg_origin *c, const struct index_url *u)
 	return u->password[0] ? 0 : origin_secret(c, u->user); /* a token without a password */
 }
 
+/* pip asks for a login by the host's name alone. NETRC names the file, else it is the user's. */
+static int add_netrc(struct pkg_origin *c, const char *host, const char *name_in_box)
+{
+	const char *named = getenv("NETRC"), *home = getenv("HOME");
+	owned_mem char *own = home && home[0] == '/' ? path_join(home, ".netrc") : NULL;
+	const char *path = named && *named ? named : own;
+	owned_fd int fd = path ? openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+	struct buf text = BUF_INIT(CONF_MAX), login = BUF_INIT(8192), password = BUF_INIT(8192);
+	struct index_url u = { .host = (char *)(uintptr_t)name_in_box };
+	struct stat st;
+	int r = 0;
+
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && fd_read_all(fd, &text) == 0 &&
+	    netrc_find(buf_text(&text), text.len, host, &login, &password)) {
+		u.user = (char *)(uintptr_t)buf_text(&login);
+		u.password = (char *)(uintptr_t)buf_text(&password);
+		r = add_login(c, &u);
+	}
+	buf_free(&text);
+	buf_free(&login);
+	buf_free(&password);
+	return r;
+}
+
 /* A folder of the host under the name that it has in the install box. */
 static int add_folder(struct pkg_origin *c, const char *path, const char *scheme)
 {
@@ -178,6 +202,7 @@ static int add_url(struct pkg_origin *c, const char *key, const char *text,
 		   struct nsbox_error *err)
 {
 	owned(index_url_free) struct index_url u = { 0 };
+	owned_mem char *host = NULL;
 	bool is_renamed;
 	int r;
 
@@ -186,13 +211,16 @@ static int add_url(struct pkg_origin *c, const char *key, const char *text,
 	if (u.is_file)
 		return add_folder(c, u.path, "file://") < 0 ? err_nomem(err) : 0;
 	buf_fmt(&c->shown, "%s%s", c->shown.len ? ", " : "", u.bare);
-	r = origin_rename(c, &u.host, &is_renamed);
+	host = strdup(u.host);
+	r = host ? origin_rename(c, &u.host, &is_renamed) : -1;
 	if (r == 0)
 		r = origin_host(c, u.host, u.port);
 	if (r == 0 && is_renamed) /* as pip trusts the loopback without being told */
 		r = strlist_add(&c->trusted, u.host);
 	if (r == 0 && strcmp(u.host, "pypi.org") == 0 && !strlist_has(&c->hosts, DEFAULT_FILES))
 		r = strlist_add(&c->hosts, DEFAULT_FILES);
+	if (r == 0 && !u.user)
+		r = add_netrc(c, host, u.host);
 	if (r == 0)
 		r = add_login(c, &u);
 	if (r == 0 && is_renamed)
@@ -240,6 +268,8 @@ static int add_trusted(struct pkg_origin *c, const char *text, struct nsbox_erro
 	r = strlist_add(&c->trusted, text);
 	if (r == 0)
 		r = origin_host(c, u.host, u.port);
+	if (r == 0)
+		r = add_netrc(c, u.host, u.host);
 	if (r == 0 && !has_port)
 		r = origin_host(c, u.host, 80);
 	return r < 0 ? err_nomem(err) : 0;

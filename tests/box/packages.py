@@ -278,6 +278,26 @@ def logins_are_nowhere(tap):
     tap.ok(ran.rc == 125 and PASSWORD.encode() not in ran.out + ran.err, "or about a spec", ran)
 
 
+def a_netrc_has_logins_of_indexes(tap):
+    index("simple", wheel, "hello-box")
+    index("simple", source, "reader", "said += open(os.environ['NETRC']).read().split()[:2]\n"
+          "said.append('OtherS3cret' in open(os.environ['NETRC']).read())")
+    url = "https://api.good.test/guarded/files/simple/"
+    folder = place("netrc")
+    with open(f"{folder}/.netrc", "w", encoding="ascii") as f:
+        f.write(f"machine other.test login x password OtherS3cret\nmachine api.good.test\n login {USER}\n password {PASSWORD}\n")
+    ran = code({**of_index("netrc0", url), "HOME": SCRATCH}, ["hello-box"], "")
+    tap.equal(ran["verdict"], "skipped", "without a .netrc the index gives nothing", ran)
+    env = {**of_index("netrc", url), "HOME": folder}
+    says(tap, code(env, ["hello-box", "reader"], "import hello_box, reader; print(reader.SAID)"),
+         "['machine', 'api.good.test', False]\n", "~/.netrc has the login of an index, and the box has no other of it")
+    os.rename(f"{folder}/.netrc", f"{folder}/logins")
+    env = {**of_index("netrc2", url), "HOME": SCRATCH, "NETRC": f"{folder}/logins"}
+    says(tap, code(env, ["hello-box"], "print(1)"), "1\n", "so has the file that NETRC names")
+    found = run(["grep", "-rlaF", PASSWORD, env["XDG_CACHE_HOME"]])
+    tap.equal((found.rc, found.out), (1, b""), "it is nowhere in the cache", found)
+
+
 def a_proxy_of_the_host_is_used(tap):
     index("simple", wheel, "hello-box")
     proxy = f"http://{USER}:{PASSWORD}@{PROXY}:{HTTP_PROXY}"
@@ -530,6 +550,7 @@ if __name__ == "__main__":
              a_package_beats_the_interpreters_own_but_not_the_library, an_index_is_asked_once, files_name_the_index_as_well,
              a_private_index_is_reached_and_nothing_else,
              an_index_on_the_loopback_is_reached_and_nothing_else_there, a_build_script_reaches_the_index_alone, logins_are_nowhere,
+             a_netrc_has_logins_of_indexes,
              a_proxy_of_the_host_is_used, code_may_name_its_packages, a_failed_install_runs_nothing_and_is_remembered,
              what_is_no_spec_is_refused_before_anything_runs,
              what_a_build_script_leaves_is_looked_at, runs_at_once_build_it_once, a_half_made_layer_is_made_anew,

@@ -103,6 +103,16 @@ static int take_npm(void *arg, const char *key, const char *value, bool is_more)
 	return ++*count > 100 ? -1 : 0;
 }
 
+static void try_netrc(const char *text, size_t len)
+{
+	struct buf login = BUF_INIT(1 << 16), password = BUF_INIT(1 << 16);
+
+	if (netrc_find(text, len, "e.test", &login, &password))
+		require(login.len || password.len);
+	buf_free(&login);
+	buf_free(&password);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	size_t count = 0;
@@ -129,6 +139,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		break;
 	case 4:
 		try_npm_spec(text);
+		break;
+	case 5:
+		try_netrc(text, size - 1);
 		break;
 	default:
 		(void)npm_conf_read(text, size - 1, take_npm, &count);
