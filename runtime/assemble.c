@@ -147,6 +147,7 @@ static int code_argv(struct assembly *a, struct parts *w, struct nsbox_error *er
 		.interp = w->how->interps->list[0],
 		.check = w->how->check,
 		.packages = packages_folder(w),
+		.packages_pth = w->how->packages ? &w->how->packages->pth : NULL,
 		.code = run->code,
 		.code_len = run->code && !run->code_len ? strlen(run->code) : run->code_len,
 		.file = src->file[0] ? src->file : NULL,

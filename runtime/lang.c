@@ -163,12 +163,14 @@ static void python_boot(struct draft *d, const char *path)
 	const struct lang_request *r = d->r;
 	const struct interp *i = r->interp;
 	bool has_pth = i->site_files.n || i->has_sitecustomize;
+	const struct strlist none = { 0 };
 	struct buf b = BUF_INIT(BOOT_MAX);
 
 	python_names(&b, r);
 	kernel_python(d, &b);
 	python_setting(&b, "PROJECT", r->project);
 	python_setting(&b, "PACKAGES", r->packages);
+	python_list(&b, "PACKAGES_PTH", r->packages && r->packages_pth ? r->packages_pth : &none, false);
 	python_setting(&b, "LATE", late);
 	python_setting(&b, "CHECK", r->check ? check_rules(d) : NULL);
 	python_list(&b, "PATH", &i->module_path, false);

@@ -6,6 +6,7 @@
  */
 #include "runtime/packages.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,11 +23,12 @@
 #include "policy/packages.h"
 #include "rootfs/paths.h"
 
-enum { REASON_MAX = 4096, ABOUT_MAX = 256 * 1024, CODE_MAX = 16 << 20 };
+enum { PTH_MAX = 256, REASON_MAX = 4096, ABOUT_MAX = 256 * 1024, CODE_MAX = 16 << 20 };
 
 void packages_free(struct packages *p)
 {
 	free(p->folder);
+	strlist_free(&p->pth);
 	free(p->record);
 	free(p->failed);
 	close_owned(&p->lock);
@@ -174,6 +176,31 @@ static void make_id(struct work *w)
 
 /* ----------------------------------------------------------------------- layer -- */
 
+static bool is_pth(const char *name)
+{
+	size_t n = strlen(name);
+
+	return n > 4 && name[0] != '.' && strcmp(name + n - 4, ".pth") == 0;
+}
+
+/* As site looks for them: sorted, without those that are hidden. */
+static int find_pth(struct packages *out)
+{
+	owned_fd int fd = openat(out->lock, "packages", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	owned_dir DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *e;
+
+	if (!d)
+		return -1;
+	(void)take_fd(fd); /* the DIR has it now */
+	while ((e = readdir(d)))
+		if (is_pth(e->d_name) && out->pth.n < PTH_MAX && strlist_add(&out->pth, e->d_name) < 0)
+			return -1;
+	if (out->pth.n > 1)
+		qsort(out->pth.v, out->pth.n, sizeof(*out->pth.v), by_text);
+	return 0;
+}
+
 static int take_layer(struct packages *out, const struct work *w, struct nsbox_error *err)
 {
 	owned_mem char *layer = path_join(w->store.path, w->id);
@@ -187,6 +214,8 @@ static int take_layer(struct packages *out, const struct work *w, struct nsbox_e
 	if (faccessat(out->lock, bin, F_OK, 0) == 0)
 		out->bin = w->kind->bin;
 	out->record = packages_record(out->lock, w->id, w->config.name);
+	if (w->kind == kinds && find_pth(out) < 0)
+		return err_sys(err, "list %s", out->folder ? out->folder : "packages");
 	return out->folder && out->record ? 0 : err_nomem(err);
 }
 

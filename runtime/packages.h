@@ -31,6 +31,7 @@ struct packages {
 	int lock;		/* keeps `nsbox cache prune` away from the layer; -1 */
 	const char *language;	/* whose they are */
 	const char *bin;	/* where below it its programs are; NULL: none */
+	struct strlist pth;	/* names of its .pth files, sorted */
 	char *record;		/* JSON object: the part "packages" of the run's record */
 	char *failed;		/* the reason of a skipped run; folder is NULL then */
 	bool is_killed;		/* by the caller, meanwhile: the same */

@@ -144,6 +144,34 @@ def a_package_beats_the_interpreters_own_but_not_the_library(tap):
     says(tap, code(env, ["pip==99.0", "thief"], text), "True False\n", "with it the one that was asked for")
 
 
+def pth_files_of_packages_are_run(tap):
+    folder, project = place("wheels-pth"), place("project-pth")
+    wheel(folder, "hooked", files={
+        "hooked.py": "RAN = []\n", "more/inner_mod.py": "WORD = 'inner'\n",
+        "b.pth": "import hooked; hooked.RAN.append('b')\nmore\nnowhere\n", ".hidden.pth": "import hooked; hooked.RAN.append('hidden')\n",
+        "a.pth": "import hooked; hooked.RAN.append('a')\nimport os; exec('try: os.write(3, b\"forged\")\\nexcept OSError: hooked.RAN.append(\"no 3\")')\n",
+        "c.pth": "import no_such_module\n"})
+    wheel(folder, "gentle", files={"gentle.py": "RAN = []\n", "a.pth": "import gentle; gentle.RAN.append('a')\n"})
+    env = of_folder("pth", folder)
+    text = "import hooked, inner_mod, sys; print(hooked.RAN, inner_mod.WORD, sys.path[-1], __name__)"
+    want = f"['a', 'no 3', 'b'] inner {project} __main__\n"
+    ran = code(env, ["hooked"], text, "--project", project)
+    says(tap, ran, want, "the .pth files of packages are run and add folders, before the code; --project stays last")
+    tap.ok("Error processing line 1 of /run/nsbox/packages/c.pth" in ran["stderr"] and "no_such_module" in ran["stderr"],
+           "what is wrong with one is said, as by site", ran["stderr"])
+    ran = code(env, ["hooked"], text, "--allow-import", "hooked", "--allow-import", "inner_mod", "--allow-import", "sys", "--project", project)
+    says(tap, ran, want, "imports of the code are judged before they run, and the report is out of their reach")
+    ran = code(env, ["hooked"], "import socket", "--allow-import", "hooked")
+    tap.ok(ran["verdict"] == "skipped" and ran["reason"].startswith("unauthorized_imports"), "a refused source runs none of them", ran)
+    path = os.path.join(place("pth-kernel"), "k.py")
+    with open(path, "w", encoding="ascii") as f:
+        f.write("import nsbox\nwith nsbox.Sandbox(packages=['gentle'], interpreter='/usr/bin/python3') as box:\n"
+                "    print(box.open().execute('import gentle; gentle.RAN[0]').value)\n")
+    client = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/python")
+    ran = run([PYTHON, path], env={**env, "PYTHONPATH": client, "NSBOX_BIN": NSBOX})
+    tap.equal((ran.rc, ran.out), (0, b"a\n"), "a kernel runs them as well", ran)
+
+
 def an_index_is_asked_once(tap):
     index("simple", wheel, "hello-box")
     env = of_index("index", "https://api.good.test/files/simple/")
@@ -547,7 +575,7 @@ def has_pip():
 if __name__ == "__main__":
     become_reaper()
     TESTS = [packages_of_a_folder_need_no_network, the_layer_is_read_only,
-             a_package_beats_the_interpreters_own_but_not_the_library, an_index_is_asked_once, files_name_the_index_as_well,
+             a_package_beats_the_interpreters_own_but_not_the_library, pth_files_of_packages_are_run, an_index_is_asked_once, files_name_the_index_as_well,
              a_private_index_is_reached_and_nothing_else,
              an_index_on_the_loopback_is_reached_and_nothing_else_there, a_build_script_reaches_the_index_alone, logins_are_nowhere,
              a_netrc_has_logins_of_indexes,
