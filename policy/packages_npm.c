@@ -146,7 +146,7 @@ int npm_spec(const char *spec, struct buf *out, struct nsbox_error *err)
 int package_spec_any(const char *spec, struct nsbox_error *err)
 {
 	const char *s = spec + strspn(spec, BLANKS);
-	const char *at = strchr(s, '@');
+	const char *at = memchr(s, '@', strcspn(s, ";")); /* a marker may have one */
 
 	/* "name @ URL" is what PEP 508 has, and no box takes. */
 	if (!at || strstr(s, "://") || (at > s && strchr(BLANKS, at[-1])))

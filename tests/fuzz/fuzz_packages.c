@@ -29,8 +29,8 @@ static void try_spec(const char *text)
 	} else {
 		const char *s = buf_text(&once);
 
-		require(once.len > 0 && !strpbrk(s, "\n\r@\\") && s[0] != '-' && s[0] != '.');
-		require(strcspn(s, "/") >= strcspn(s, ";"));
+		require(once.len > 0 && !strpbrk(s, "\n\r\\") && s[0] != '-' && s[0] != '.');
+		require(strcspn(s, "/@") >= strcspn(s, ";"));
 		/* A marker is spaced out and may pass the limit of a spec by that. */
 		if (once.len <= PACKAGE_SPEC_MAX) {
 			require(package_spec(s, &twice, &err) == 0);

@@ -121,7 +121,8 @@ static void names_longer_than_npm_has_are_refused(void **state)
 
 static void a_policy_takes_specs_of_both_languages(void **state)
 {
-	static const char *const fine[] = { "six==1.16", "a; python_version < '3'", "left-pad@1", "@s/a" };
+	static const char *const fine[] = { "six==1.16", "a; python_version < '3'",
+					    "a; os_name == '@'", "left-pad@1", "@s/a" };
 	static const char *const wrong[] = { "a @ https://e.test/x", "a@https://e.test/x", "-r x",
 					     "a@npm:b", "@s", "a @ b" };
 	struct nsbox_error err = NSBOX_ERROR_INIT;

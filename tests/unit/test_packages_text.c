@@ -151,6 +151,8 @@ static const struct {
 	  "the code's block \"# /// script\" has dependencies that are no list" },
 	{ "# /// script\n# dependencies = [1]\n# ///\n", "",
 	  "the code's block \"# /// script\" has dependencies that are no list of texts" },
+	{ "# /// script\n# dependencies = ['a',\n# ///\n", "",
+	  "the code's block \"# /// script\" has dependencies that are no list of texts" },
 	{ "# /// script\n# dependencies = ['-r x']\n# ///\n", "",
 	  "the code's block \"# /// script\": \"-r x\" is flag-style, and no flag reaches pip" },
 	{ "# /// script\n# what is this\n# ///\n", "",
