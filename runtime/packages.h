@@ -81,6 +81,7 @@ struct pkg_origin {
 	struct buf conf;	/* text of the pip.conf or .npmrc in the box: no login in it */
 	struct buf logins;	/* as a netrc, or as more lines of the .npmrc */
 	struct buf ca, client, constraints; /* contents of files */
+	struct buf more_ca;	/* npm: beside the certificates that node has */
 	struct buf forward;	/* npm: "HOST PORT NAME" of registries on the host's loopback */
 	struct buf names;	/* as in /etc/hosts: what the install box calls the host's loopback */
 	struct buf shown;	/* one line for people: where packages come from */
@@ -88,7 +89,7 @@ struct pkg_origin {
 #define ORIGIN_INIT { .conf = BUF_INIT(1 << 20), .logins = BUF_INIT(1 << 20), \
 		      .ca = BUF_INIT(4 << 20), .client = BUF_INIT(1 << 20), \
 		      .constraints = BUF_INIT(1 << 20), .names = BUF_INIT(1 << 16), \
-		      .forward = BUF_INIT(1 << 16), \
+		      .forward = BUF_INIT(1 << 16), .more_ca = BUF_INIT(4 << 20), \
 		      .shown = BUF_INIT(1 << 16) }
 void origin_free(struct pkg_origin *c);
 int pkg_set(struct pkg_origin *c, unsigned char rank, const char *key, const char *value);

@@ -103,6 +103,7 @@ static void javascript_program(struct buf *b, const struct install *i, const cha
 	put_text(b, "LOGINS", has_logins ? buf_text(&c->logins) : "");
 	put_text(b, "FORWARD", buf_text(&c->forward));
 	put_text(b, "CA", buf_text(&c->ca));
+	put_text(b, "MORE_CA", buf_text(&c->more_ca));
 	put_text(b, "NPM", BOX_INSTALLER "/bin/npm-cli.js");
 	put_text(b, "PHASE", phase);
 	buf_add(b, install_js, sizeof(install_js));

@@ -403,7 +403,8 @@ static void add_plain(struct pkg_origin *c)
 	c->no_scripts = pkg_true(pkg_get(c, "ignore-scripts"));
 }
 
-/* Inline certificates, a file of them, and what node itself is told. */
+/* Inline certificates and a file of them, in the place of node's own; and what node itself is
+ * told, beside them. */
 static int add_certificates(struct pkg_origin *c, struct nsbox_error *err)
 {
 	const char *file = pkg_get(c, "cafile"), *text = pkg_get(c, "ca");
@@ -415,7 +416,7 @@ static int add_certificates(struct pkg_origin *c, struct nsbox_error *err)
 	if (file)
 		r = origin_content(c, &c->ca, "cafile", file, err);
 	if (r == 0 && more && *more && access(more, R_OK) == 0) /* node only warns */
-		r = origin_content(c, &c->ca, "NODE_EXTRA_CA_CERTS", more, err);
+		r = origin_content(c, &c->more_ca, "NODE_EXTRA_CA_CERTS", more, err);
 	return r;
 }
 

@@ -43,6 +43,7 @@ void origin_free(struct pkg_origin *c)
 	buf_free(&c->constraints);
 	buf_free(&c->names);
 	buf_free(&c->forward);
+	buf_free(&c->more_ca);
 	buf_free(&c->shown);
 	*c = (struct pkg_origin)ORIGIN_INIT;
 }

@@ -3,6 +3,7 @@
 // this text:
 //   SPECS    what to install, as npm takes it      CONF    text of an .npmrc, no login in it
 //   LOGINS   more lines of it, or ''               CA      CA certificates (PEM), or ''
+//   MORE_CA  certificates beside node's own, or ''
 //   FORWARD  lines "HOST PORT NAME": registries on the host's loopback, and what this box
 //            calls it
 //   NPM      npm's program                         PHASE   'install' or 'scripts'
@@ -39,7 +40,9 @@ function environment() {
 		if (!/^npm_config_/i.test(name))
 			env[name] = value;
 	if (CA)
-		env.NODE_EXTRA_CA_CERTS = write('ca.pem', CA);
+		write('ca.pem', CA);
+	if (CA || MORE_CA)
+		env.NODE_EXTRA_CA_CERTS = write('more.pem', CA + MORE_CA);
 	return Object.assign(env, {
 		HOME: PRIVATE + '/home', TMPDIR: LAYER + '/tmp',
 		PATH: `${path.dirname(process.execPath)}:${env.PATH || '/usr/bin:/bin'}`,
@@ -49,6 +52,7 @@ function environment() {
 		npm_config_fund: 'false', npm_config_update_notifier: 'false', npm_config_progress: 'false',
 		npm_config_color: 'false', npm_config_loglevel: 'error', npm_config_save: 'false',
 		npm_config_package_lock: 'false', npm_config_yes: 'false', npm_config_global: 'false',
+		npm_config_install_links: 'false',
 	});
 }
 

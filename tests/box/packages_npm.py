@@ -20,6 +20,7 @@ import urllib.parse
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../harness"))
 from box import NSBOX, SCRATCH, environ, nsbox, parse_record, run  # noqa: E402
 from host import become_reaper  # noqa: E402
+from netservers import HTTP_PROXY, PASSWORD, USER  # noqa: E402
 from tap import needs, run_tests  # noqa: E402
 from testnet import PROXY, Internet  # noqa: E402
 
@@ -94,7 +95,7 @@ def home(name, npmrc):
     folder = place(f"npm-{name}")
     with open(f"{folder}/.npmrc", "w", encoding="ascii") as f:
         f.write("fetch-retries=0\n" + npmrc)
-    return {"HOME": folder, "XDG_CACHE_HOME": f"{folder}/cache"}
+    return {"HOME": folder, "XDG_CACHE_HOME": f"{folder}/cache", "npm_config_globalconfig": f"{folder}/none"}
 
 
 def layer_of(env):
@@ -264,6 +265,37 @@ def settings_come_from_files_and_variables(tap):
     tap.ok(ran["verdict"] == "skipped" and NET.lookups() in (["good.test"], []), "no name but the registry's is looked up", ran)
 
 
+def a_registry_behind_tls_and_a_proxy(tap):
+    reg = Registry()
+    reg.add("hello-box")
+    data, manifest = reg.packages["hello-box"]["1.0.0"]
+    url = "https://api.good.test/files/"
+    manifest["dist"]["tarball"] = f"{url}npm-archives/hello.tgz"
+    os.makedirs(f"{NET.files}/npm-archives", exist_ok=True)
+    os.makedirs(f"{NET.files}/npm", exist_ok=True)
+    with open(f"{NET.files}/npm-archives/hello.tgz", "wb") as f:
+        f.write(data)
+    with open(f"{NET.files}/npm/hello-box", "w", encoding="ascii") as f:
+        f.write(reg.answer("/r/hello-box", None)[1].decode())
+    npmrc = f"registry={url}npm/\n"
+    ran = code(home("tls0", npmrc), ["hello-box"], "1")
+    tap.ok(ran["verdict"] == "skipped" and "certificate" in ran["reason"], "a certificate of an unknown CA is refused", ran)
+    NET.clear()
+    says(tap, code(home("tls", npmrc + f"cafile={NET.ca}\n"), ["hello-box"], "console.log(1)"), "1\n", "npm's cafile is honoured")
+    tap.equal(NET.lookups(), ["api.good.test"], "no other name was looked up")
+    env = {**home("tls2", npmrc), "NODE_EXTRA_CA_CERTS": NET.ca}
+    says(tap, code(env, ["hello-box"], "console.log(1)"), "1\n", "so is node's own variable")
+    with open(NET.ca, encoding="ascii") as f:
+        lines = "\\n".join(f.read().strip().split("\n"))
+    proxy = f"https-proxy=http://{USER}:{PASSWORD}@{PROXY}:{HTTP_PROXY}\n"
+    NET.clear()
+    env = home("tls3", npmrc + f'ca="{lines}"\n' + proxy)
+    says(tap, code(env, ["hello-box"], "console.log(1)"), "1\n", "and certificates in .npmrc; npm's proxy is gone through")
+    tap.equal({(e["target"], e["known"]) for e in NET.events("proxy")}, {("api.good.test:443", True)}, "which is told the name, and who asks")
+    left = run(["grep", "-rl", PASSWORD, env["XDG_CACHE_HOME"]])
+    tap.equal((left.rc, left.out), (1, b""), "and its password is not kept", left)
+
+
 def a_host_that_no_setting_names_is_refused(tap):
     reg, other = Registry(), Registry()
     other.add("hello-box")
@@ -332,6 +364,6 @@ if __name__ == "__main__":
     become_reaper()
     TESTS = [packages_are_found_by_every_kind_of_code, kernels_find_them, logins_go_to_their_registry_and_nowhere_else,
              install_scripts_run_in_a_box_without_logins, settings_come_from_files_and_variables,
-             a_host_that_no_setting_names_is_refused, a_failed_install_runs_nothing_and_is_remembered,
+             a_registry_behind_tls_and_a_proxy, a_host_that_no_setting_names_is_refused, a_failed_install_runs_nothing_and_is_remembered,
              what_is_no_spec_is_refused_before_anything_runs, runs_at_once_build_it_once]
     run_tests([needs(has_npm, "npm")(t) for t in TESTS])

@@ -1,4 +1,4 @@
-# as: root user
+# as: user
 # needs: an index
 """Packages of Python installed by uv: the real one, from the package index, with indexes made here."""
 
