@@ -180,6 +180,7 @@ async function install() {
 	const list = installed();
 
 	writeLock(list);
+	fs.rmSync(LAYER + '/tmp/cache', { recursive: true, force: true });
 	if (list.some(hasScript))
 		console.log('scripts');
 	process.exit(0);

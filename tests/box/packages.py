@@ -46,7 +46,11 @@ def cache(name):
     place = os.path.join(SCRATCH, f"cache-{name}")
     shutil.rmtree(place, ignore_errors=True)
     os.makedirs(place)
-    return {"XDG_CACHE_HOME": place, "PIP_CONFIG_FILE": "/dev/null", "PIP_RETRIES": "0"}
+    # pip, whatever else is on PATH: uv has a suite of its own.
+    os.makedirs(f"{place}/config/nsbox")
+    with open(f"{place}/config/nsbox/policy.json", "w", encoding="ascii") as f:
+        json.dump({"packages": {"installer": "pip"}}, f)
+    return {"XDG_CACHE_HOME": place, "XDG_CONFIG_HOME": f"{place}/config", "PIP_CONFIG_FILE": "/dev/null", "PIP_RETRIES": "0"}
 
 
 def of_folder(name, folder):
@@ -199,6 +203,7 @@ def files_name_the_index_as_well(tap):
     shutil.copy(conf, f"{home}/.config/pip/pip.conf")
     env = {**cache("home"), "HOME": home}
     del env["PIP_CONFIG_FILE"]
+    shutil.copytree(f"{env.pop('XDG_CONFIG_HOME')}/nsbox", f"{home}/.config/nsbox")
     says(tap, code(env, ["hello-box"], "import hello_box; print(1)"), "1\n", "so is the user's pip.conf")
 
 
