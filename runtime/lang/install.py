@@ -76,6 +76,8 @@ def uv_environment(settings):
     env = environment()
     env.update(UV_NO_CONFIG='1', UV_NO_CACHE='1', UV_PYTHON_DOWNLOADS='never', UV_LINK_MODE='copy',
                UV_NO_PROGRESS='1', NO_COLOR='1')
+    # The host's own certificates count for pip as well; the variable was renamed.
+    env.update(UV_NATIVE_TLS='1', UV_SYSTEM_CERTS='1')
     if CERT:
         env['SSL_CERT_FILE'] = write('ca.pem', CERT)
     if KEY:
@@ -120,7 +122,7 @@ def uv_why(text):
     # "  \u00d7 No solution found when resolving dependencies:", and a tree of reasons below.
     lines = [line.strip(' \u00d7\u2570\u2500\u25b6\u251c\u2502\u256d').strip() for line in text.splitlines()]
     at = next((n for n, line in enumerate(text.splitlines()) if re.match(r'\s*(\u00d7|error:)', line)), 0)
-    return ' '.join(re.sub(r'^error: ', '', line) for line in lines[at:] if line)
+    return ' '.join(re.sub(r'^error: ', '', line) for line in lines[at:] if line and not line.startswith('hint:'))
 
 
 def spec_of(text):
