@@ -378,6 +378,25 @@ static int add_logins(struct pkg_origin *c, struct nsbox_error *err)
 
 /* ----------------------------------------------------------------- the others -- */
 
+/* One value, or a list of them: "omit[]=". */
+static void add_values(struct pkg_origin *c, const char *key, const char *value)
+{
+	bool is_list = strchr(value, '\n') != NULL;
+	char name[64];
+
+	snprintf(name, sizeof(name), "%s%s", key, is_list ? "[]" : "");
+	while (*value) {
+		size_t n = strcspn(value, "\n");
+		owned_mem char *one = strndup(value, n);
+
+		if (!one)
+			c->conf.failed = true;
+		else if (n)
+			put_setting(&c->conf, name, one);
+		value += n + (value[n] == '\n');
+	}
+}
+
 /* What decides which versions there are, and how they are asked for. */
 static void add_plain(struct pkg_origin *c)
 {
@@ -389,17 +408,9 @@ static void add_plain(struct pkg_origin *c)
 		"strict-allow-scripts", "strict-peer-deps", "strict-ssl", "tag",
 	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
-		owned_mem char *copy = strdup(pkg_get(c, keys[i]) ? pkg_get(c, keys[i]) : "");
-		char *line = copy, *next;
-
-		for (; copy && *line; line = next) {
-			next = line + strcspn(line, "\n");
-			if (*next)
-				*next++ = '\0';
-			put_setting(&c->conf, keys[i], line);
-		}
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		if (pkg_get(c, keys[i]))
+			add_values(c, keys[i], pkg_get(c, keys[i]));
 	c->no_scripts = pkg_true(pkg_get(c, "ignore-scripts"));
 }
 
