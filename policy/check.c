@@ -130,11 +130,11 @@ static int check_devices(CHECK_ARGS)
 	return 0;
 }
 
-/* Which of them there are is the index's business, later. */
+/* Which of them there are is the index's business, later; so is the language. */
 static int check_packages(CHECK_ARGS)
 {
 	for (size_t i = 0; i < p->packages.list.n; i++) {
-		int code = package_spec(p->packages.list.v[i], NULL, err);
+		int code = package_spec_any(p->packages.list.v[i], err);
 
 		if (code < 0)
 			return code;

@@ -1,6 +1,6 @@
 /*
- * Packages by text alone: what a spec (PEP 508) says, what a pip.conf says, and the parts
- * of an index URL. Pure: no file, no host. What comes of it is in runtime/packages*.c.
+ * Packages by text alone: what a spec says (PEP 508, or npm's), what a pip.conf or an .npmrc
+ * says, and the parts of an index URL. Pure: no file, no host. What comes of it is in runtime/packages*.c.
  */
 #ifndef POLICY_PACKAGES_H
 #define POLICY_PACKAGES_H
@@ -17,6 +17,11 @@ enum { PACKAGE_SPEC_MAX = 512 };	/* bytes of one spec */
  * wrong and what to write instead.
  */
 int package_spec(const char *spec, struct buf *out, struct nsbox_error *err);
+
+/* The same for npm: "@scope/name@^1" and " a@>=1  <2 " -> "a@>=1 <2". */
+int npm_spec(const char *spec, struct buf *out, struct nsbox_error *err);
+/* For one of them: a policy does not say of which language its packages are. */
+int package_spec_any(const char *spec, struct nsbox_error *err);
 
 /*
  * The block "# /// script" of a Python source (PEP 723): its dependencies, each of them a
@@ -37,6 +42,20 @@ typedef int (*pip_take)(void *arg, const char *section, const char *key, const c
 int pip_conf_read(const char *text, size_t len, pip_take take, void *arg);
 /* "PIP_INDEX_URL" or "--Index_URL" -> "index-url". */
 void pip_key(const char *name, char out[64]);
+
+/*
+ * An .npmrc, as npm's "ini" reads it: @take is called for each setting in order, without what
+ * "${NAME}" stands for; @is_more: one more of a list ("ca[] = ..."). @take as above.
+ */
+typedef int (*npm_take)(void *arg, const char *key, const char *value, bool is_more);
+int npm_conf_read(const char *text, size_t len, npm_take take, void *arg);
+enum { NPM_KEY_MAX = 512 };
+/* "npm_config_fetch_retries" -> "fetch-retries"; false: no such variable. */
+bool npm_key(const char *name, size_t len, char out[NPM_KEY_MAX]);
+
+/* The login of @host in a .netrc, as Python's module netrc finds it; false: none. */
+bool netrc_find(const char *text, size_t len, const char *host, struct buf *login,
+		struct buf *password);
 
 struct index_url {
 	char *bare;		/* the URL without user and password */

@@ -126,10 +126,11 @@ static void skip_space(struct toml *t, const char *blanks)
 static bool take_text(struct toml *t, struct buf *out)
 {
 	char quote = *t->at;
-	size_t marks = t->at[1] == quote && t->at[2] == quote ? 3 : 1;
+	size_t marks;
 
-	if (quote != '"' && quote != '\'')
+	if (quote != '"' && quote != '\'') /* or the end of the text */
 		return false;
+	marks = t->at[1] == quote && t->at[2] == quote ? 3 : 1;
 	for (t->at += marks; *t->at; t->at++) {
 		if (strncmp(t->at, quote == '"' ? "\"\"\"" : "'''", marks) == 0) {
 			t->at += marks;

@@ -46,6 +46,8 @@ enum collect_when { COLLECT_ON_SUCCESS, COLLECT_ALWAYS, COLLECT_NEVER };
 enum output_action { OUTPUT_TRUNCATE, OUTPUT_KILL };
 enum oom_action { OOM_GROUP, OOM_PROCESS };
 enum disk_action { DISK_DENY, DISK_KILL };
+/* Of packages for Python. */
+enum packages_installer { INSTALLER_AUTO, INSTALLER_PIP, INSTALLER_UV };
 enum floor { FLOOR_USERSPACE, FLOOR_KERNEL };
 /* How far to go for a cgroup with controllers. */
 enum cgroup_reach { REACH_HERE, REACH_SCOPE, REACH_MOVE };
@@ -107,6 +109,8 @@ struct policy {
 		bool install;
 		bool in_code;		/* what the code's own block asks for (PEP 723) */
 		struct strlist list;
+		uint64_t max_bytes;	/* that an install may write */
+		int installer;		/* enum packages_installer */
 	} packages;
 	struct {
 		int collect;		/* enum collect_when */

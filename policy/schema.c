@@ -31,6 +31,7 @@ static const char *const collect_whens[] = { "success", "always", "never",
 static const char *const output_actions[] = { "truncate", "kill", NULL };
 static const char *const oom_actions[] = { "group", "process", NULL };
 static const char *const disk_actions[] = { "deny", "kill", NULL };
+static const char *const installers[] = { "auto", "pip", "uv", NULL };
 static const char *const floors[] = { "userspace", "kernel", NULL };
 static const char *const reaches[] = { "here", "scope", "move", NULL };
 
@@ -320,11 +321,20 @@ const struct key policy_keys[] = {
 	{ .name = "packages.list", .type = KEY_LIST, .field = AT(packages.list),
 	  .flag = "--with", .value_name = "SPEC", .by = BY_CODE,
 	  .tighter = TIGHTER_FEWER,
-	  .help = "package that is installed before the run, as in PEP 508: name==1.2; kept in the cache" },
+	  .help = "package that is installed before the run: name==1.2 (PEP 508), for JavaScript name@1.2; kept in the cache" },
 	{ .name = "packages.inline", .type = KEY_BOOL,
 	  .field = AT(packages.in_code), .preset = "false", .flag = "--with-inline",
 	  .by = BY_CODE, .tighter = TIGHTER_FALSE,
 	  .help = "install what the code's own block \"# /// script\" asks for as well (PEP 723)" },
+	{ .name = "packages.installer", .type = KEY_CHOICE, .field = AT(packages.installer),
+	  .preset = "auto", .choices = installers, .value_name = "NAME", .by = BY_CODE,
+	  .tighter = TIGHTER_LAST,
+	  .help = "who installs packages of Python; auto: uv where it is on PATH, else pip" },
+	{ .name = "packages.max_bytes", .type = KEY_SIZE,
+	  .field = AT(packages.max_bytes), .preset = "2G", .min = MIB,
+	  .max = TIB, .value_name = "SIZE", .by = BY_SUPERVISOR,
+	  .tighter = TIGHTER_LOWER,
+	  .help = "bytes that an install of packages may write, its temporary files included" },
 
 	/* --- artifacts --- */
 	{ .name = "artifacts.collect", .type = KEY_CHOICE,

@@ -114,6 +114,11 @@ static const struct field after[] = {
 	{ "setup_ms", MILLISECONDS, "time until the program ran" },
 	{ "orphans_killed", FLAG, "processes were still alive at the end" },
 	{ "analysis", "\"type\":[\"object\",\"null\"]", "what a check of the source found: language, ok, error, imports, unauthorized, ast" },
+	{ "packages", "\"type\":[\"object\",\"null\"],\"required\":[\"installer\",\"layer\",\"resolved\"],"
+	  "\"properties\":{\"installer\":{\"type\":\"string\"},\"layer\":{\"type\":\"string\"},"
+	  "\"resolved\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"required\":"
+	  "[\"name\",\"version\",\"hash\"]}}}",
+	  "the layer of packages that the run had, and what its lock says; null: none" },
 	{ 0 },
 };
 

@@ -31,7 +31,7 @@ enum proc_rung {	/* the ladder of /proc; the launcher steps down on EPERM */
 /* One more file or folder than the policy names: the script, the project. */
 struct view_extra {
 	const char *src, *dst;	/* host path, absolute path in the box */
-	bool is_own;		/* nsbox's own, below /run/nsbox: no socket is in it */
+	bool is_own;		/* nsbox's own, read-only: no socket is in it */
 };
 
 /* A file that nsbox itself puts into the box (the boot program of a language). */

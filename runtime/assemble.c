@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "policy/landlock.h"
 #include "policy/limits.h"
+#include "rootfs/paths.h"
 #include "runtime/box.h"
 #include "runtime/enforce.h"
 #include "runtime/environ.h"
@@ -131,6 +132,13 @@ static const char *packages_folder(const struct parts *w)
 	return w->how->is_plain ? w->how->packages->folder : BOX_PACKAGES;
 }
 
+/* Packages of npm. In a box they are at /node_modules: the last folder in which node looks
+ * for a package, from wherever it asks, for require() as well as for import. */
+static bool has_modules(const struct parts *w)
+{
+	return packages_folder(w) && strcmp(w->how->packages->language, "javascript") == 0;
+}
+
 static int code_argv(struct assembly *a, struct parts *w, struct nsbox_error *err)
 {
 	const struct nsbox_run *run = w->run;
@@ -139,6 +147,7 @@ static int code_argv(struct assembly *a, struct parts *w, struct nsbox_error *er
 		.interp = w->how->interps->list[0],
 		.check = w->how->check,
 		.packages = packages_folder(w),
+		.packages_pth = w->how->packages ? &w->how->packages->pth : NULL,
 		.code = run->code,
 		.code_len = run->code && !run->code_len ? strlen(run->code) : run->code_len,
 		.file = src->file[0] ? src->file : NULL,
@@ -182,7 +191,9 @@ static void plan_identity(struct plan_builder *b)
 static int plan_mounts(struct assembly *a, struct parts *w, struct nsbox_error *err)
 {
 	const struct identity *id = &w->host->id;
-	struct view_extra extras[3];
+	struct view_extra extras[4];
+	owned_mem char *modules = has_modules(w) ? path_join(w->how->packages->folder, "node_modules")
+						 : NULL;
 	struct view_file files[12];
 	char cwd[PATH_MAX];
 	struct view_request req = {
@@ -202,6 +213,10 @@ static int plan_mounts(struct assembly *a, struct parts *w, struct nsbox_error *
 	if (packages_folder(w))
 		extras[req.extra_count++] =
 			(struct view_extra){ w->how->packages->folder, BOX_PACKAGES, true };
+	if (has_modules(w) && !modules)
+		return err_nomem(err);
+	if (modules)
+		extras[req.extra_count++] = (struct view_extra){ modules, "/node_modules", true };
 	if (w->cmd.file_count > ARRAY_SIZE(files))
 		return err_set(err, NSBOX_E_SETUP, "a language has too many files");
 	for (size_t i = 0; i < w->cmd.file_count; i++)
@@ -432,10 +447,10 @@ static int show_packages(struct assembly *a, const struct parts *w)
 
 	if (!folder)
 		return 0;
-	snprintf(bin, sizeof(bin), "%s/bin", folder);
-	if (w->how->packages->has_bin && env_put_first(&a->env, "PATH", bin) < 0)
+	snprintf(bin, sizeof(bin), "%s/%s", folder, w->how->packages->bin ? w->how->packages->bin : "");
+	if (w->how->packages->bin && env_put_first(&a->env, "PATH", bin) < 0)
 		return -1;
-	return env_put_first(&a->env, "PYTHONPATH", folder);
+	return has_modules(w) ? 0 : env_put_first(&a->env, "PYTHONPATH", folder);
 }
 
 static int build_environment(struct assembly *a, const struct parts *w, struct nsbox_error *err)

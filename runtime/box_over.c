@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "runtime/hints.h"
+#include "runtime/lang.h"
 #include "runtime/record.h"
 #include "runtime/stage.h"
 
@@ -79,12 +80,28 @@ int run_judge_first(struct nsbox_box *box, const struct watch *w, const struct n
 	return r < 0 ? r : 1;
 }
 
-static const struct interp *python_of(const struct interps *in)
+/* Whose packages they are: the code's language, and for a command Python. */
+static const struct interp *interp_of(const struct interps *in, const struct nsbox_run *run)
 {
+	const char *language = run->language ? lang_canonical(run->language) : "python";
+
 	for (size_t i = 0; i < in->n; i++)
-		if (strcmp(in->store[i].language, "python") == 0)
+		if (language && packages_know(language) && strcmp(in->store[i].language, language) == 0)
 			return &in->store[i];
 	return NULL;
+}
+
+/* The block of PEP 723 is a Python thing; a command has no source at all. */
+static int check_inline(const struct packages_request *q, const struct nsbox_run *run,
+			struct nsbox_error *err)
+{
+	const char *language = run->language ? lang_canonical(run->language) : NULL;
+
+	if (!q->run || !language || strcmp(language, "python") == 0)
+		return 0;
+	err_hint(err, "name its packages with --with (packages.list)");
+	return err_set(err, NSBOX_E_UNSUPPORTED, "packages.inline (--with-inline) is for python alone: %s has no such blocks",
+		       language);
 }
 
 /* 1: nothing is to be run. */
@@ -94,6 +111,7 @@ int run_take_packages(struct nsbox_box *box, const struct nsbox_run *run,
 	const struct policy *p = &box->policy;
 	struct packages_request q = {
 		.list = &p->packages.list, .run = p->packages.in_code ? run : NULL,
+		.max_bytes = p->packages.max_bytes, .installer = p->packages.installer,
 		.progress = run->progress, .progress_arg = run->progress_arg,
 		.running = set_helper, .running_arg = box,
 	};
@@ -101,14 +119,16 @@ int run_take_packages(struct nsbox_box *box, const struct nsbox_run *run,
 
 	if (box->tier == NSBOX_TIER_STATIC || (!q.list->n && !q.run))
 		return 0;
-	r = interps_get(&box->interps, run, err);
+	r = check_inline(&q, run, err);
+	if (r == 0)
+		r = interps_get(&box->interps, run, err);
 	if (r < 0)
 		return r;
-	q.python = python_of(&box->interps);
-	if (!q.python && !q.list->n)
+	q.interp = interp_of(&box->interps, run);
+	if (!q.interp && !q.list->n)
 		return 0; /* no language with such blocks */
-	if (!q.python) {
-		err_hint(err, "packages come from a Python index: use them with python, or with 'nsbox run' where there is a python3");
+	if (!q.interp) {
+		err_hint(err, "packages are for python and javascript, and for 'nsbox run' where there is a python3");
 		return err_set(err, NSBOX_E_UNSUPPORTED, "packages.list is not for %s",
 			       run->language ? run->language : "a host without python3");
 	}

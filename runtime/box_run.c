@@ -413,6 +413,9 @@ static int fill_common(struct nsbox_result *r, const struct nsbox_box *box,
 	r->tier = strdup(tier_row(box->tier)->name);
 	r->working_directory = strdup(box->plan.view.workdir ? box->plan.view.workdir : "/");
 	r->setup_us = box->setup_us;
+	r->packages = box->packages.record ? strdup(box->packages.record) : NULL;
+	if (!r->packages && box->packages.record)
+		return err_nomem(err);
 	if (is_plain(box) && strlist_add(&r->notes, UNSAFE_NOTE) < 0)
 		return err_nomem(err);
 	if (!r->tier || !r->working_directory || strlist_copy(&r->notes, &box->plan.view.notes) < 0 ||

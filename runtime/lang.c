@@ -163,12 +163,14 @@ static void python_boot(struct draft *d, const char *path)
 	const struct lang_request *r = d->r;
 	const struct interp *i = r->interp;
 	bool has_pth = i->site_files.n || i->has_sitecustomize;
+	const struct strlist none = { 0 };
 	struct buf b = BUF_INIT(BOOT_MAX);
 
 	python_names(&b, r);
 	kernel_python(d, &b);
 	python_setting(&b, "PROJECT", r->project);
 	python_setting(&b, "PACKAGES", r->packages);
+	python_list(&b, "PACKAGES_PTH", r->packages && r->packages_pth ? r->packages_pth : &none, false);
 	python_setting(&b, "LATE", late);
 	python_setting(&b, "CHECK", r->check ? check_rules(d) : NULL);
 	python_list(&b, "PATH", &i->module_path, false);
@@ -242,14 +244,29 @@ static bool node_wants_detect_flag(const char *version)
 	       (major == 21 && minor >= 1) || (major == 22 && minor < 7);
 }
 
+/* Searched last, after every node_modules. In a box the packages are one of these. */
+static void node_path(struct draft *d)
+{
+	const struct lang_request *r = d->r;
+	struct buf b = BUF_INIT(BOOT_MAX);
+
+	if (r->packages)
+		buf_fmt(&b, "%s/node_modules", r->packages);
+	if (r->project)
+		buf_fmt(&b, "%s%s/node_modules", b.len ? ":" : "", r->project);
+	if (b.len)
+		add_env(d, "NODE_PATH", buf_text(&b), "");
+	d->failed |= b.failed;
+	buf_free(&b);
+}
+
 static void build_javascript(struct draft *d)
 {
 	static const char boot[] = BOX_RUN_DIR "/boot.js";
 	const struct lang_request *r = d->r;
 	struct buf b = BUF_INIT(BOOT_MAX);
 
-	if (r->project) /* searched last, after every node_modules */
-		add_env(d, "NODE_PATH", r->project, "/node_modules");
+	node_path(d);
 	if (node_wants_detect_flag(r->interp->version))
 		draft_arg(d, "--experimental-detect-module");
 	if (r->is_kernel) {
@@ -264,6 +281,7 @@ static void build_javascript(struct draft *d)
 	draft_arg(d, boot);
 	js_setting(&b, "SOURCE", CODE_PATH);
 	js_setting(&b, "PROJECT", r->project);
+	js_setting(&b, "PACKAGES", r->packages);
 	buf_add(&b, boot_js, sizeof(boot_js));
 	draft_file(d, boot, &b);
 	draft_code(d, "");

@@ -40,6 +40,7 @@ struct lang_request {
 	bool is_kernel;		/* neither: it runs cells (runtime/repl.h) */
 	const char *project;	/* absolute folder in the box, or NULL */
 	const char *packages;	/* absolute folder in the box, or NULL */
+	const struct strlist *packages_pth; /* python: names of its .pth files, or NULL */
 	const char *const *args; /* NULL-terminated, may be NULL */
 	const struct lang_check *check; /* NULL: none */
 };

@@ -6,6 +6,7 @@
  */
 #include "runtime/packages.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,15 +18,18 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/num.h"
 #include "base/sha256.h"
 #include "policy/packages.h"
 #include "rootfs/paths.h"
 
-enum { REASON_MAX = 4096, ABOUT_MAX = 256 * 1024, CODE_MAX = 16 << 20 };
+enum { PTH_MAX = 256, REASON_MAX = 4096, ABOUT_MAX = 256 * 1024, CODE_MAX = 16 << 20 };
 
 void packages_free(struct packages *p)
 {
 	free(p->folder);
+	strlist_free(&p->pth);
+	free(p->record);
 	free(p->failed);
 	close_owned(&p->lock);
 	*p = (struct packages)PACKAGES_INIT;
@@ -33,8 +37,9 @@ void packages_free(struct packages *p)
 
 struct work { /* on one layer */
 	const struct packages_request *r;
+	const struct kind *kind;
 	struct strlist specs;	/* normal forms, sorted, each once */
-	struct pip_config config;
+	struct pkg_origin config;
 	struct store store;
 	char id[LAYER_ID + 1];
 };
@@ -42,8 +47,32 @@ struct work { /* on one layer */
 static void work_free(struct work *w)
 {
 	strlist_free(&w->specs);
-	pip_config_free(&w->config);
+	origin_free(&w->config);
 	store_close(&w->store);
+}
+
+/* One row a language that has packages. */
+static const struct kind {
+	const char *language;
+	int (*spec)(const char *spec, struct buf *out, struct nsbox_error *err);
+	int (*origin)(struct pkg_origin *c, const struct packages_request *r, struct nsbox_error *err);
+	const char *bin;	/* where a layer has its programs */
+} kinds[] = {
+	{ "python", package_spec, origin_of_pip, "bin" },
+	{ "javascript", npm_spec, origin_of_npm, "node_modules/.bin" },
+};
+
+static const struct kind *kind_of(const char *language)
+{
+	for (size_t i = 0; language && i < ARRAY_SIZE(kinds); i++)
+		if (strcmp(kinds[i].language, language) == 0)
+			return &kinds[i];
+	return NULL;
+}
+
+bool packages_know(const char *language)
+{
+	return kind_of(language) != NULL;
 }
 
 /* ------------------------------------------------------------------------- key -- */
@@ -60,7 +89,7 @@ static int add_specs(struct work *w, const struct strlist *list, struct nsbox_er
 	for (size_t i = 0; i < list->n && r == 0; i++) {
 		struct buf one = BUF_INIT(4096);
 
-		r = package_spec(list->v[i], &one, err);
+		r = w->kind->spec(list->v[i], &one, err);
 		if (r == 0 && !strlist_has(&w->specs, buf_text(&one)) &&
 		    strlist_add(&w->specs, buf_text(&one)) < 0)
 			r = err_nomem(err);
@@ -90,7 +119,7 @@ static int add_inline(struct work *w, struct nsbox_error *err)
 		read_source(&text, run->file);
 	else if (run->code)
 		buf_add(&text, run->code, run->code_len ? run->code_len : strlen(run->code));
-	r = package_inline(buf_text(&text), text.len, w->r->python->version, &found, err);
+	r = package_inline(buf_text(&text), text.len, w->r->interp->version, &found, err);
 	if (r == 0)
 		r = add_specs(w, &found, err);
 	strlist_free(&found);
@@ -121,20 +150,22 @@ static void add_list(struct sha256 *s, const struct strlist *l)
 	add_text(s, "");
 }
 
-/* Everything that decides what pip would install; no login. */
+/* Everything that decides what pip or npm would install; no login. */
 static void make_id(struct work *w)
 {
-	const struct interp *python = w->r->python;
+	const struct interp *interp = w->r->interp;
 	unsigned char digest[32];
 	struct utsname host = { 0 };
 	struct sha256 s;
 
 	uname(&host);
 	sha256_init(&s);
-	add_text(&s, "nsbox-layer-1");
-	add_text(&s, python->real);
-	add_text(&s, python->version);
+	add_text(&s, "nsbox-layer-2");
+	add_text(&s, interp->real);
+	add_text(&s, interp->version);
 	add_text(&s, host.machine);
+	add_text(&s, w->config.name);
+	add_text(&s, w->config.installer ? w->config.installer : "");
 	add_list(&s, &w->specs);
 	add_list(&s, &w->config.folders);
 	add_text(&s, buf_text(&w->config.conf));
@@ -145,14 +176,47 @@ static void make_id(struct work *w)
 
 /* ----------------------------------------------------------------------- layer -- */
 
+static bool is_pth(const char *name)
+{
+	size_t n = strlen(name);
+
+	return n > 4 && name[0] != '.' && strcmp(name + n - 4, ".pth") == 0;
+}
+
+/* As site looks for them: sorted, without those that are hidden. */
+static int find_pth(struct packages *out)
+{
+	owned_fd int fd = openat(out->lock, "packages", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	owned_dir DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *e;
+
+	if (!d)
+		return -1;
+	(void)take_fd(fd); /* the DIR has it now */
+	while ((e = readdir(d)))
+		if (is_pth(e->d_name) && out->pth.n < PTH_MAX && strlist_add(&out->pth, e->d_name) < 0)
+			return -1;
+	if (out->pth.n > 1)
+		qsort(out->pth.v, out->pth.n, sizeof(*out->pth.v), by_text);
+	return 0;
+}
+
 static int take_layer(struct packages *out, const struct work *w, struct nsbox_error *err)
 {
 	owned_mem char *layer = path_join(w->store.path, w->id);
+	owned_mem char *bin = path_join("packages", w->kind->bin);
 
+	if (!bin)
+		return err_nomem(err);
 	if (layer)
 		out->folder = path_join(layer, "packages");
-	out->has_bin = faccessat(out->lock, "packages/bin", F_OK, 0) == 0;
-	return out->folder ? 0 : err_nomem(err);
+	out->language = w->kind->language;
+	if (faccessat(out->lock, bin, F_OK, 0) == 0)
+		out->bin = w->kind->bin;
+	out->record = packages_record(out->lock, w->id, w->config.name);
+	if (w->kind == kinds && find_pth(out) < 0)
+		return err_sys(err, "list %s", out->folder ? out->folder : "packages");
+	return out->folder && out->record ? 0 : err_nomem(err);
 }
 
 static int set_failed(struct packages *out, const char *why, int64_t age, struct nsbox_error *err)
@@ -168,6 +232,20 @@ static int set_failed(struct packages *out, const char *why, int64_t age, struct
 	return out->failed ? 0 : err_nomem(err);
 }
 
+/* It was too large for a limit that has been raised since. */
+static bool is_outgrown(const struct work *w, const char *why)
+{
+	const char *limit = strstr(why, SIZE_WORDS);
+	char number[24];
+	uint64_t bytes;
+
+	if (!limit)
+		return false;
+	limit += sizeof(SIZE_WORDS) - 1;
+	snprintf(number, sizeof(number), "%.*s", (int)strspn(limit, "0123456789"), limit);
+	return num_uint(number, 0, UINT64_MAX, &bytes) == 0 && w->r->max_bytes > bytes;
+}
+
 /* 1: there is one, and it is told. */
 static int recall(struct packages *out, const struct work *w, struct nsbox_error *err)
 {
@@ -175,7 +253,7 @@ static int recall(struct packages *out, const struct work *w, struct nsbox_error
 	uint64_t age;
 	int r = 0;
 
-	if (store_failed(&w->store, w->id, &why, &age)) {
+	if (store_failed(&w->store, w->id, &why, &age) && !is_outgrown(w, buf_text(&why))) {
 		r = set_failed(out, buf_text(&why), (int64_t)age, err);
 		r = r < 0 ? r : 1;
 	}
@@ -197,9 +275,10 @@ static void put_line(struct buf *out, const char *key, const char *value)
 static void put_about(struct buf *out, const struct work *w)
 {
 	buf_fmt(out, "created=%lld\n", (long long)time(NULL));
-	put_line(out, "language", w->r->python->language);
-	put_line(out, "interpreter", w->r->python->real);
-	put_line(out, "version", w->r->python->version);
+	put_line(out, "language", w->r->interp->language);
+	put_line(out, "interpreter", w->r->interp->real);
+	put_line(out, "version", w->r->interp->version);
+	put_line(out, "installer", w->config.name);
 	put_line(out, "index", buf_text(&w->config.shown));
 	for (size_t i = 0; i < w->specs.n; i++)
 		put_line(out, "spec", w->specs.v[i]);
@@ -224,7 +303,7 @@ static int install(struct work *w, const char *folder, struct buf *why, struct n
 	const struct install i = { .r = w->r, .specs = &w->specs, .config = &w->config,
 				   .folder = folder };
 	struct buf about = BUF_INIT(ABOUT_MAX), bad = BUF_INIT(REASON_MAX);
-	int r = pip_config_resolve(&w->config, err);
+	int r = origin_resolve(&w->config, err);
 
 	if (r == 0)
 		r = packages_install(&i, why, err);
@@ -301,7 +380,7 @@ static int find(struct packages *out, struct work *w, struct nsbox_error *err)
 
 	if (r < 0 || !w->specs.n)
 		return r;
-	r = pip_config_read(&w->config, w->r->python->program, err);
+	r = w->kind->origin(&w->config, w->r, err);
 	if (r == 0)
 		r = store_open(&w->store, true, err);
 	if (r < 0)
@@ -315,10 +394,15 @@ static int find(struct packages *out, struct work *w, struct nsbox_error *err)
 
 int packages_get(struct packages *out, const struct packages_request *r, struct nsbox_error *err)
 {
-	owned(work_free) struct work w = { .r = r, .config = PIP_CONFIG_INIT, .store = STORE_INIT };
+	owned(work_free) struct work w = { .r = r, .config = ORIGIN_INIT, .store = STORE_INIT };
 	owned(packages_free) struct packages p = PACKAGES_INIT;
-	int code = find(&p, &w, err);
+	int code;
 
+	w.kind = kind_of(r->interp->language);
+	if (!w.kind)
+		return err_set(err, NSBOX_E_UNSUPPORTED, "packages.list is not for %s",
+			       r->interp->language);
+	code = find(&p, &w, err);
 	if (code < 0)
 		return code;
 	*out = p;

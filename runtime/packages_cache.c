@@ -107,7 +107,7 @@ static void json_words(struct json *j, const char *key, const char *text, const 
 
 static void json_layer(struct json *j, const struct stored *l)
 {
-	static const char *const texts[] = { "language", "interpreter", "version", "index" };
+	static const char *const texts[] = { "language", "interpreter", "version", "installer", "index" };
 
 	json_object(j);
 	json_kstr(j, "id", l->id);

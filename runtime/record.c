@@ -252,6 +252,7 @@ void nsbox_result_free(struct nsbox_result *r)
 	free(r->working_directory);
 	strlist_free(&r->notes);
 	free(r->analysis);
+	free(r->packages);
 	free(r->json);
 	free(r);
 }

@@ -112,6 +112,7 @@ struct nsbox_result {
 	uint64_t setup_us;
 	bool orphans_killed;		/* processes were still alive at the end */
 	char *analysis;			/* JSON object of a checked source; NULL */
+	char *packages;			/* JSON object of the layer's; NULL */
 	char *json;			/* made on demand */
 };
 

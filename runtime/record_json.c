@@ -313,6 +313,8 @@ static void put_record(struct json *j, const struct nsbox_result *r)
 	json_kbool(j, "orphans_killed", r->orphans_killed);
 	json_key(j, "analysis");
 	json_raw(j, r->analysis ? r->analysis : "null");
+	json_key(j, "packages");
+	json_raw(j, r->packages ? r->packages : "null");
 	json_end(j, '}');
 }
 

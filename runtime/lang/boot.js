@@ -1,6 +1,6 @@
 // Starts a snippet. Runs in the box, as the payload, before any line of the user's.
 // lang.c writes the settings in front of this text: SOURCE, the file that holds
-// the snippet, and PROJECT, a folder whose packages it may import, or null.
+// the snippet, and PACKAGES and PROJECT, folders whose packages it may import, or null.
 // Must: run CommonJS and ES modules alike, call both "<code>" in stack traces.
 // Mustn't: be on the stack when the user's code runs: it is called from the tick
 // queue, bound, so that a stack trace ends in the user's own frames.
@@ -33,8 +33,7 @@ function importer(folder) {
 	return m.exports;
 }
 
-const importHere = importer(process.cwd());
-const importProject = PROJECT && importer(PROJECT);
+const importers = [process.cwd(), PACKAGES, PROJECT].filter(Boolean).map(importer);
 
 // Our own frames out of an error that passed through async functions of ours.
 function forget(error) {
@@ -48,18 +47,14 @@ async function load(specifier, attributes) {
 	const options = attributes && Object.keys(attributes).length ?
 		{ with: { ...attributes } } : undefined;
 
-	try {
-		return await importHere(specifier, options);
-	} catch (e) {
-		if (!importProject || e.code !== 'ERR_MODULE_NOT_FOUND' ||
-		    /^[./]|^file:/.test(specifier))
-			throw forget(e);
-	}
-	try {
-		return await importProject(specifier, options);
-	} catch (e) {
-		throw forget(e);
-	}
+	for (const importFrom of importers)
+		try {
+			return await importFrom(specifier, options);
+		} catch (e) {
+			if (importFrom === importers.at(-1) || e.code !== 'ERR_MODULE_NOT_FOUND' ||
+			    /^[./]|^file:/.test(specifier))
+				throw forget(e);
+		}
 }
 
 // The folder of a snippet is the current one; its file is a real one, so that

@@ -4,6 +4,7 @@
 #   SOURCE  the file that holds it        ARGV0    sys.argv[0]
 #   PATH    sys.path, or [] to keep it    PROJECT  the folder that comes last
 #   PACKAGES  the folder of what was installed for this run, or None
+#   PACKAGES_PTH  the names of its .pth files
 #   LATE    the file late.py              CHECK    the file that judges imports, or None
 #   KERNEL  the files of a kernel, in the order in which they are run, or []
 #   PTH     the file pth.py, if the start of this interpreter runs foreign code, or
@@ -71,6 +72,17 @@ def set_path():
         known = (n for n, p in enumerate(sys.path) if p.endswith('-packages'))
         sys.path.insert(next(known, len(sys.path)), PACKAGES)
     if PROJECT:
+        sys.path.append(PROJECT)
+
+
+def run_packages_pth():
+    # After the source was judged: such a file runs code of a package. PROJECT stays last.
+    import site
+    known = set(sys.path)
+    for name in PACKAGES_PTH:
+        site.addpackage(PACKAGES, name, known)
+    if PROJECT in sys.path:
+        sys.path.remove(PROJECT)
         sys.path.append(PROJECT)
 
 
@@ -143,10 +155,15 @@ try:
     sys.argv[0] = ARGV0
     set_path()
     if KERNEL:
+        if PACKAGES_PTH:
+            run_packages_pth()
         for part in KERNEL:
             load(part)
         run_kernel()
-    exec(make_code(), make_main())
+    program = make_code()
+    if PACKAGES_PTH:
+        run_packages_pth()
+    exec(program, make_main())
 except SystemExit:
     raise
 except BaseException as error:

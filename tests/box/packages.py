@@ -4,7 +4,6 @@
 
 import functools
 import http.server
-import io
 import json
 import os
 import pty
@@ -13,11 +12,9 @@ import shutil
 import socket
 import subprocess
 import sys
-import tarfile
 import textwrap
 import threading
 import time
-import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../harness"))
 from box import NSBOX, SCRATCH, environ, nsbox, parse_record, run  # noqa: E402
@@ -25,6 +22,7 @@ from host import become_reaper  # noqa: E402
 from netservers import HTTP_PROXY, PASSWORD, USER  # noqa: E402
 from tap import needs, run_tests  # noqa: E402
 from testnet import PROXY, Internet, packets_sent  # noqa: E402
+from wheels import source, wheel  # noqa: E402
 
 PYTHON = "/usr/bin/python3"
 NET = Internet()
@@ -32,56 +30,7 @@ LIMIT = 300
 FAILED = "packages_failed: Package installation failed: "
 
 
-# --- wheels, source packages, indexes ------------------------------------------------
-
-def wheel(folder, name, version="1.0", files=None, requires=(), scripts=""):
-    """A wheel of these files ({path: text}) in a folder; its file name."""
-    plain = name.replace("-", "_")
-    info = f"{plain}-{version}.dist-info"
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w") as z:
-        for path, text in (files or {f"{plain}.py": f"WORD = {name!r}\n"}).items():
-            z.writestr(path, text)
-        z.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n" +
-                   "".join(f"Requires-Dist: {r}\n" for r in requires))
-        z.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        if scripts:
-            z.writestr(f"{info}/entry_points.txt", f"[console_scripts]\n{scripts}\n")
-        z.writestr(f"{info}/RECORD", "")
-    os.makedirs(folder, exist_ok=True)
-    file = f"{plain}-{version}-py3-none-any.whl"
-    with open(os.path.join(folder, file), "wb") as f:
-        f.write(data.getvalue())
-    return file
-
-
-def source(folder, name, act):
-    """A source package whose build script, which needs nothing else, does @act; what it puts
-    into `said` is <name>.SAID in the end."""
-    backend = textwrap.dedent("""\
-        import os, zipfile
-        def build_wheel(folder, config_settings=None, metadata_directory=None):
-            said = []
-        %s
-            file = 'NAME-1.0-py3-none-any.whl'
-            with zipfile.ZipFile(os.path.join(folder, file), 'w') as z:
-                z.writestr('NAME.py', 'SAID = %%r' %% (said,))
-                z.writestr('NAME-1.0.dist-info/METADATA', 'Metadata-Version: 2.1\\nName: NAME\\nVersion: 1.0\\n')
-                z.writestr('NAME-1.0.dist-info/WHEEL',
-                           'Wheel-Version: 1.0\\nGenerator: t\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n')
-                z.writestr('NAME-1.0.dist-info/RECORD', '')
-            return file
-        """) % textwrap.indent(textwrap.dedent(act), "    ")
-    parts = {"own.py": backend.replace("NAME", name),
-             "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "own"\nbackend-path = ["."]\n',
-             "PKG-INFO": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"}
-    os.makedirs(folder, exist_ok=True)
-    with tarfile.open(os.path.join(folder, f"{name}-1.0.tar.gz"), "w:gz") as tar:
-        for path, text in parts.items():
-            item = tarfile.TarInfo(f"{name}-1.0/{path}")
-            item.size = len(text)
-            tar.addfile(item, io.BytesIO(text.encode()))
-
+# --- indexes ------------------------------------------------
 
 def index(site, make, *args, **more):
     """The same in the folder that the test internet serves: a page for each project."""
@@ -97,7 +46,11 @@ def cache(name):
     place = os.path.join(SCRATCH, f"cache-{name}")
     shutil.rmtree(place, ignore_errors=True)
     os.makedirs(place)
-    return {"XDG_CACHE_HOME": place, "PIP_CONFIG_FILE": "/dev/null", "PIP_RETRIES": "0"}
+    # pip, whatever else is on PATH: uv has a suite of its own.
+    os.makedirs(f"{place}/config/nsbox")
+    with open(f"{place}/config/nsbox/policy.json", "w", encoding="ascii") as f:
+        json.dump({"packages": {"installer": "pip"}}, f)
+    return {"XDG_CACHE_HOME": place, "XDG_CONFIG_HOME": f"{place}/config", "PIP_CONFIG_FILE": "/dev/null", "PIP_RETRIES": "0"}
 
 
 def of_folder(name, folder):
@@ -151,6 +104,10 @@ def packages_of_a_folder_need_no_network(tap):
     os.unlink(os.path.join(folder, "hello_box-1.0-py3-none-any.whl"))
     ran = code(env, [" hello-box==1.0 "], "import hello_box; print(hello_box.WORD)")
     says(tap, ran, "hello leaf\n", "another spelling of the spec is the same layer, which needs no index any more")
+    had = ran["packages"]
+    tap.equal((had["installer"], had["layer"], [(p["name"], p["version"]) for p in had["resolved"]]),
+              ("pip", layers(env)[1][0], [("hello-box", "1.0"), ("leaf-pkg", "1.0")]), "the record says what it had", had)
+    tap.ok(all(p["hash"] is None or re.fullmatch("sha256:[0-9a-f]{64}", p["hash"]) for p in had["resolved"]), "with hashes, where pip says them", had)
     tap.equal(packets_sent() - before, 0, "no packet left the host")
     root, made = layers(env)
     tap.equal(len(made), 1, "there is one layer")
@@ -191,6 +148,34 @@ def a_package_beats_the_interpreters_own_but_not_the_library(tap):
     says(tap, code(env, ["pip==99.0", "thief"], text), "True False\n", "with it the one that was asked for")
 
 
+def pth_files_of_packages_are_run(tap):
+    folder, project = place("wheels-pth"), place("project-pth")
+    wheel(folder, "hooked", files={
+        "hooked.py": "RAN = []\n", "more/inner_mod.py": "WORD = 'inner'\n",
+        "b.pth": "import hooked; hooked.RAN.append('b')\nmore\nnowhere\n", ".hidden.pth": "import hooked; hooked.RAN.append('hidden')\n",
+        "a.pth": "import hooked; hooked.RAN.append('a')\nimport os; exec('try: os.write(3, b\"forged\")\\nexcept OSError: hooked.RAN.append(\"no 3\")')\n",
+        "c.pth": "import no_such_module\n"})
+    wheel(folder, "gentle", files={"gentle.py": "RAN = []\n", "a.pth": "import gentle; gentle.RAN.append('a')\n"})
+    env = of_folder("pth", folder)
+    text = "import hooked, inner_mod, sys; print(hooked.RAN, inner_mod.WORD, sys.path[-1], __name__)"
+    want = f"['a', 'no 3', 'b'] inner {project} __main__\n"
+    ran = code(env, ["hooked"], text, "--project", project)
+    says(tap, ran, want, "the .pth files of packages are run and add folders, before the code; --project stays last")
+    tap.ok("Error processing line 1 of /run/nsbox/packages/c.pth" in ran["stderr"] and "no_such_module" in ran["stderr"],
+           "what is wrong with one is said, as by site", ran["stderr"])
+    ran = code(env, ["hooked"], text, "--allow-import", "hooked", "--allow-import", "inner_mod", "--allow-import", "sys", "--project", project)
+    says(tap, ran, want, "imports of the code are judged before they run, and the report is out of their reach")
+    ran = code(env, ["hooked"], "import socket", "--allow-import", "hooked")
+    tap.ok(ran["verdict"] == "skipped" and ran["reason"].startswith("unauthorized_imports"), "a refused source runs none of them", ran)
+    path = os.path.join(place("pth-kernel"), "k.py")
+    with open(path, "w", encoding="ascii") as f:
+        f.write("import nsbox\nwith nsbox.Sandbox(packages=['gentle'], interpreter='/usr/bin/python3') as box:\n"
+                "    print(box.open().execute('import gentle; gentle.RAN[0]').value)\n")
+    client = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/python")
+    ran = run([PYTHON, path], env={**env, "PYTHONPATH": client, "NSBOX_BIN": NSBOX})
+    tap.equal((ran.rc, ran.out), (0, b"a\n"), "a kernel runs them as well", ran)
+
+
 def an_index_is_asked_once(tap):
     index("simple", wheel, "hello-box")
     env = of_index("index", "https://api.good.test/files/simple/")
@@ -218,6 +203,7 @@ def files_name_the_index_as_well(tap):
     shutil.copy(conf, f"{home}/.config/pip/pip.conf")
     env = {**cache("home"), "HOME": home}
     del env["PIP_CONFIG_FILE"]
+    shutil.copytree(f"{env.pop('XDG_CONFIG_HOME')}/nsbox", f"{home}/.config/nsbox")
     says(tap, code(env, ["hello-box"], "import hello_box; print(1)"), "1\n", "so is the user's pip.conf")
 
 
@@ -325,6 +311,26 @@ def logins_are_nowhere(tap):
     tap.ok(ran.rc == 125 and PASSWORD.encode() not in ran.out + ran.err, "or about a spec", ran)
 
 
+def a_netrc_has_logins_of_indexes(tap):
+    index("simple", wheel, "hello-box")
+    index("simple", source, "reader", "said += open(os.environ['NETRC']).read().split()[:2]\n"
+          "said.append('OtherS3cret' in open(os.environ['NETRC']).read())")
+    url = "https://api.good.test/guarded/files/simple/"
+    folder = place("netrc")
+    with open(f"{folder}/.netrc", "w", encoding="ascii") as f:
+        f.write(f"machine other.test login x password OtherS3cret\nmachine api.good.test\n login {USER}\n password {PASSWORD}\n")
+    ran = code({**of_index("netrc0", url), "HOME": SCRATCH}, ["hello-box"], "")
+    tap.equal(ran["verdict"], "skipped", "without a .netrc the index gives nothing", ran)
+    env = {**of_index("netrc", url), "HOME": folder}
+    says(tap, code(env, ["hello-box", "reader"], "import hello_box, reader; print(reader.SAID)"),
+         "['machine', 'api.good.test', False]\n", "~/.netrc has the login of an index, and the box has no other of it")
+    os.rename(f"{folder}/.netrc", f"{folder}/logins")
+    env = {**of_index("netrc2", url), "HOME": SCRATCH, "NETRC": f"{folder}/logins"}
+    says(tap, code(env, ["hello-box"], "print(1)"), "1\n", "so has the file that NETRC names")
+    found = run(["grep", "-rlaF", PASSWORD, env["XDG_CACHE_HOME"]])
+    tap.equal((found.rc, found.out), (1, b""), "it is nowhere in the cache", found)
+
+
 def a_proxy_of_the_host_is_used(tap):
     index("simple", wheel, "hello-box")
     proxy = f"http://{USER}:{PASSWORD}@{PROXY}:{HTTP_PROXY}"
@@ -373,6 +379,7 @@ def a_failed_install_runs_nothing_and_is_remembered(tap):
     tap.ok(again["verdict"] == "skipped" and again["reason"].startswith(ran["reason"]) and
            re.search(r" \(remembered from \d+ s ago; tried again after 10 minutes\)$", again["reason"]),
            "M68 ten minutes long the failure is remembered, and nothing runs", again["reason"])
+    tap.equal(again["packages"], None, "a run without its packages has none in its record", again["packages"])
     says(tap, code(env, ["hello-box"], "print('ran')"), "ran\n", "other lists are not concerned")
     root = layers(env)[0]
     for name in os.listdir(root):
@@ -392,8 +399,6 @@ def what_is_no_spec_is_refused_before_anything_runs(tap):
         ran = nsbox("code", f"--with={spec}", "-c", "print('ran')", env=env)
         tap.ok(ran.rc == 125 and not ran.out and words.encode() in ran.err, f"M61 M62 {spec!r}: {words}", ran)
     tap.ok(not os.path.exists(os.path.join(env["XDG_CACHE_HOME"], "nsbox/layers")), "nothing was made")
-    ran = nsbox("code", "--language", "javascript", "--with", "left-pad", "-c", "", env=env)
-    tap.ok(ran.rc == 125 and b"packages.list is not for javascript" in ran.err, "JavaScript has no packages yet", ran)
     ran = code(env, ["a-pkg"], "", "--set", "packages.install=true")
     tap.equal(ran["verdict"], "skipped", "packages.install is no error", ran)
 
@@ -419,6 +424,36 @@ def what_a_build_script_leaves_is_looked_at(tap):
     ran = code(env, ["broken"], "print('ran')")
     tap.equal((ran.rc, ran["reason"]), (122, FAILED + "broken: FileNotFoundError: [Errno 2] No such file or directory: '/nowhere'"),
               "what a build script dies of is told", ran)
+
+
+def an_install_is_bounded(tap):
+    folder = place("sources-large")
+    fill = ("os.makedirs('/layer/tmp/x')\n"
+            "for n in range(3): open(f'/layer/tmp/x/{n}', 'wb').write(os.urandom(1 << 20))\n")
+    source(folder, "large", fill + "import time; time.sleep(600)")
+    source(folder, "hidden", fill + "os.chmod('/layer/tmp/x', 0); import time; time.sleep(600)")
+    source(folder, "deep", "for n in range(200): os.mkdir('d'); os.chdir('d')\nimport time; time.sleep(600)")
+    source(folder, "single", "with open('/layer/tmp/x', 'wb') as f: f.write(bytes(9 << 20))")
+    source(folder, "quick", fill + "said.append('done')")
+    env = of_folder("large", folder)
+    few = ("--set", "packages.max_bytes=2M")
+    for name in ("large", "hidden"):
+        ran = code(env, [name], "print('ran')", *few)
+        tap.ok(ran.rc == 122 and ran["verdict"] == "skipped" and ran["stdout"] is None
+               and ran["reason"].startswith(f"{FAILED}{name}: the install wrote more than packages.max_bytes, 2097152 bytes, into ")
+               and ran["reason"].endswith(".new; if that is what it needs: --set packages.max_bytes=4M"),
+               f"an install that writes too much is ended, and says where and what to do ({name})", ran["reason"])
+    ran = code(env, ["deep"], "print('ran')", *few)
+    tap.ok(ran["reason"].startswith(FAILED + "deep: the install made folders that are more than 128 deep"), "so is one of too many levels", ran)
+    ran = code(env, ["single"], "print('ran')", *few)
+    tap.ok(ran["verdict"] == "skipped" and ("File too large" in ran["reason"] or "packages.max_bytes" in ran["reason"]),
+           "a file is bounded by the kernel as well", ran["reason"])
+    again = code(env, ["quick"], "print('ran')", *few)
+    tap.ok("packages.max_bytes, 2097152 bytes" in again["reason"], "what was written at the very end counts", again["reason"])
+    again = code(env, ["quick"], "print('ran')", *few)
+    tap.ok("(remembered from " in again["reason"], "the failure is remembered", again["reason"])
+    says(tap, code(env, ["quick"], "print('ran')"), "ran\n", "but not for a limit that is higher")
+    tap.equal([n for n in os.listdir(layers(env)[0]) if n.endswith(".new")], [], "and nothing of them is left")
 
 
 # --- one cache for many --------------------------------------------------------------------
@@ -545,12 +580,13 @@ def has_pip():
 if __name__ == "__main__":
     become_reaper()
     TESTS = [packages_of_a_folder_need_no_network, the_layer_is_read_only,
-             a_package_beats_the_interpreters_own_but_not_the_library, an_index_is_asked_once, files_name_the_index_as_well,
+             a_package_beats_the_interpreters_own_but_not_the_library, pth_files_of_packages_are_run, an_index_is_asked_once, files_name_the_index_as_well,
              a_private_index_is_reached_and_nothing_else,
              an_index_on_the_loopback_is_reached_and_nothing_else_there, a_build_script_reaches_the_index_alone, logins_are_nowhere,
+             a_netrc_has_logins_of_indexes,
              a_proxy_of_the_host_is_used, code_may_name_its_packages, a_failed_install_runs_nothing_and_is_remembered,
              what_is_no_spec_is_refused_before_anything_runs,
              what_a_build_script_leaves_is_looked_at, runs_at_once_build_it_once, a_half_made_layer_is_made_anew,
              a_killed_launcher_is_in_nobodys_way,
-             a_layer_of_others_is_not_believed, the_cache_is_listed_and_pruned, a_terminal_sees_what_goes_on]
+             a_layer_of_others_is_not_believed, an_install_is_bounded, the_cache_is_listed_and_pruned, a_terminal_sees_what_goes_on]
     run_tests([needs(has_pip, "python3-pip")(t) for t in TESTS])

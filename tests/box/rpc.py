@@ -198,7 +198,7 @@ def an_installation_holds_up_nobody(tap):
     with tempfile.TemporaryDirectory(dir=SCRATCH) as folder:
         env = endless_package(folder)
         rpc = Rpc(env=env)
-        slow = rpc.send("code", code="1", stream=True, **keys)
+        slow = rpc.send("code", code="1", stream=True, progress=True, **keys)
         wait_until(lambda: any(name.startswith("python") for _, name, _ in descendants(rpc.pid)), "pip is at work")
         tap.equal(rpc.result("run", argv=["echo", "x"])["stdout"], "x\n", "a run meanwhile")
         got = rpc.result("run", argv=["sleep", "60"], timeout_ms=100)
@@ -206,6 +206,8 @@ def an_installation_holds_up_nobody(tap):
         tap.equal(rpc.result("cancel", target=slow)["found"], True, "it can be cancelled")
         got = rpc.answers([slow])[slow]
         tap.ok(not got["ok"] or got["result"]["verdict"] in ("signaled", "skipped"), "and is answered", got)
+        said = [e["data"] for e in rpc.events if e["id"] == slow and e["event"] == "progress"]
+        tap.equal([s.split(" from ")[0] for s in said], ["installing endless"], "an event told what went on", rpc.events)
         inline = "# /// script\n# dependencies = ['endless']\n# ///\n"
         for name, op, more in (
                 ("a command's packages", "run", {"argv": ["true"], "set": {"packages.list": "endless"}}),
@@ -222,7 +224,7 @@ def an_installation_holds_up_nobody(tap):
         found = rpc.answers([opening, cancel])
         tap.equal((found[cancel]["result"]["found"], found[opening]["error"]["code"]), (True, "busy"),
                   "so can an opening, which is answered")
-        rpc.send("code", code="1", **keys)
+        rpc.send("code", code="1", progress=True, **keys)
         rpc.send("open", **keys)
         rpc.call("hello")
         rpc.hang_up()

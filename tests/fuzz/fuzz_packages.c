@@ -1,6 +1,6 @@
 /*
- * Package specs, pip.conf files, index URLs and the blocks of PEP 723. Whatever comes: a spec that passes has a
- * normal form that passes and is its own, and is nothing but a name for pip; a URL without
+ * Package specs of pip and npm, pip.conf files, .npmrc files, index URLs and the blocks of PEP 723. Whatever comes:
+ * a spec that passes has a normal form that passes and is its own, and is nothing but a name for pip or npm; a URL without
  * its login has none. libFuzzer entry point; seeds: corpus/packages.
  *
  * Input: a byte for the kind, then the text.
@@ -29,8 +29,8 @@ static void try_spec(const char *text)
 	} else {
 		const char *s = buf_text(&once);
 
-		require(once.len > 0 && !strpbrk(s, "\n\r@\\") && s[0] != '-' && s[0] != '.');
-		require(strcspn(s, "/") >= strcspn(s, ";"));
+		require(once.len > 0 && !strpbrk(s, "\n\r\\") && s[0] != '-' && s[0] != '.');
+		require(strcspn(s, "/@") >= strcspn(s, ";"));
 		/* A marker is spaced out and may pass the limit of a spec by that. */
 		if (once.len <= PACKAGE_SPEC_MAX) {
 			require(package_spec(s, &twice, &err) == 0);
@@ -76,6 +76,43 @@ static void try_inline(const char *text, size_t len)
 	strlist_free(&found);
 }
 
+static void try_npm_spec(const char *text)
+{
+	struct nsbox_error err = NSBOX_ERROR_INIT;
+	struct buf once = BUF_INIT(1 << 16), twice = BUF_INIT(1 << 16);
+
+	if (npm_spec(text, &once, &err) < 0) {
+		require(once.len == 0 && err.code == NSBOX_E_POLICY && err.message[0]);
+	} else {
+		const char *s = buf_text(&once), *slash = strchr(s, '/');
+
+		require(once.len > 0 && !strpbrk(s, "\n\r:\\;$&") && !strchr("-./~_", s[0]));
+		require(!slash || (s[0] == '@' && !strchr(slash + 1, '/')));
+		require(npm_spec(s, &twice, &err) == 0 && strcmp(buf_text(&twice), s) == 0);
+	}
+	buf_free(&once);
+	buf_free(&twice);
+}
+
+static int take_npm(void *arg, const char *key, const char *value, bool is_more)
+{
+	size_t *count = arg;
+
+	(void)is_more;
+	require(key[0] && value);
+	return ++*count > 100 ? -1 : 0;
+}
+
+static void try_netrc(const char *text, size_t len)
+{
+	struct buf login = BUF_INIT(1 << 16), password = BUF_INIT(1 << 16);
+
+	if (netrc_find(text, len, "e.test", &login, &password))
+		require(login.len || password.len);
+	buf_free(&login);
+	buf_free(&password);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	size_t count = 0;
@@ -87,14 +124,28 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	require(text);
 	memcpy(text, data + 1, size - 1);
 	text[size - 1] = '\0';
-	if (data[0] % 4 == 0)
+	switch (data[0] % 8) {
+	case 0:
 		try_spec(text);
-	else if (data[0] % 4 == 1)
+		break;
+	case 1:
 		(void)pip_conf_read(text, size - 1, take, &count);
-	else if (data[0] % 4 == 2)
+		break;
+	case 2:
 		try_url(text);
-	else
+		break;
+	case 3:
 		try_inline(text, size - 1);
+		break;
+	case 4:
+		try_npm_spec(text);
+		break;
+	case 5:
+		try_netrc(text, size - 1);
+		break;
+	default:
+		(void)npm_conf_read(text, size - 1, take_npm, &count);
+	}
 	free(text);
 	return 0;
 }

@@ -1,4 +1,4 @@
-/* policy/packages_{spec,conf}.c: what a package spec, a pip.conf and an index URL say. */
+/* policy/packages_{spec,conf,netrc}.c: what a package spec, a pip.conf, an index URL and a .netrc say. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -151,6 +151,8 @@ static const struct {
 	  "the code's block \"# /// script\" has dependencies that are no list" },
 	{ "# /// script\n# dependencies = [1]\n# ///\n", "",
 	  "the code's block \"# /// script\" has dependencies that are no list of texts" },
+	{ "# /// script\n# dependencies = ['a',\n# ///\n", "",
+	  "the code's block \"# /// script\" has dependencies that are no list of texts" },
 	{ "# /// script\n# dependencies = ['-r x']\n# ///\n", "",
 	  "the code's block \"# /// script\": \"-r x\" is flag-style, and no flag reaches pip" },
 	{ "# /// script\n# what is this\n# ///\n", "",
@@ -278,6 +280,45 @@ static void what_is_no_index_url_is_refused(void **state)
 	}
 }
 
+/* ---------------------------------------------------------------------- netrc -- */
+
+static const struct {
+	const char *text, *want; /* LOGIN:PASSWORD, NULL: none */
+} netrcs[] = {
+	{ "", NULL },
+	{ "machine other.test login a password b\n", NULL },
+	{ "machine e.test login a password b\n", "a:b" },
+	{ "machine\te.test\r\n\tlogin a\r\n\tpassword b\r\n", "a:b" },
+	{ "machine E.TEST password b login a account x", "a:b" },
+	{ "machine e.test login \"a b\" password c\\\"d\n", "a b:c\"d" },
+	{ "# machine e.test login x password y\nmachine e.test login a password #b\n", "a:#b" },
+	{ "machine e.test login a # why\n password b\n", "a:b" },
+	{ "machine e.test login a password b\nmachine e.test login c password d\n", "c:d" },
+	{ "default login a password b\n", "a:b" },
+	{ "machine e.test login a password b\ndefault login c password d\n", "a:b" },
+	{ "macdef init\nmachine e.test login x password y\n\nmachine e.test login a password b\n", "a:b" },
+	{ "machine e.test\nmachine o.test login a password b\n", NULL },
+	{ "machine", NULL },
+	{ "machine e.test login", NULL },
+};
+
+static void a_netrc_has_the_login_of_a_host(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(netrcs); i++) {
+		struct buf login = BUF_INIT(4096), password = BUF_INIT(4096);
+		bool found = netrc_find(netrcs[i].text, strlen(netrcs[i].text), "e.test", &login, &password);
+
+		assert_int_equal(found, netrcs[i].want != NULL);
+		if (found) {
+			buf_fmt(&login, ":%s", buf_text(&password));
+			assert_string_equal(buf_text(&login), netrcs[i].want);
+		}
+		buf_free(&login);
+		buf_free(&password);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -289,6 +330,7 @@ int main(void)
 		cmocka_unit_test(a_pip_variable_names_the_same_key),
 		cmocka_unit_test(an_index_url_is_taken_apart),
 		cmocka_unit_test(what_is_no_index_url_is_refused),
+		cmocka_unit_test(a_netrc_has_the_login_of_a_host),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

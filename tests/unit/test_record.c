@@ -234,6 +234,7 @@ static void every_field_of_a_full_record_is_there(void **state)
 	assert_true(json_real_value(json_object_get(root, "setup_ms")) == 2.9);
 	assert_true(json_is_true(json_object_get(root, "orphans_killed")));
 	is_null(root, "analysis");
+	is_null(root, "packages");
 	json_decref(root);
 	nsbox_result_free(r);
 }

@@ -67,6 +67,9 @@ bool rpc_start_is_slow(const struct rpc_build *b);
  * what the loop hears when it is done. */
 int rpc_start_begin(struct rpc *r, struct rpc_start **out, struct rpc_build *b,
 		    struct nsbox_box *box, uint64_t tag, struct nsbox_error *err);
+/* Something was heard of it. True: the thread is over. What is said meanwhile of an install
+ * becomes an event of the request @id. */
+bool rpc_start_over(struct rpc *r, struct rpc_start *s, uint64_t id);
 /* The thread is over: free, and return what the start said; *kernel: when one was opened. */
 int rpc_start_end(struct rpc_start *s, struct nsbox_kernel **kernel, struct nsbox_error *err);
 /* Kill the box until the thread is over; free. The kernel that was opened, or NULL. */

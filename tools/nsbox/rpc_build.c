@@ -372,6 +372,7 @@ int rpc_build(struct rpc_build *b, const struct rpc_request *q, struct nsbox_err
 		jscan_uint(q->v[K_TIMEOUT_MS], RPC_NUMBER_MAX, &b->run.timeout_ms);
 	if (rpc_true(q->v[K_AST]))
 		b->run.flags |= NSBOX_RUN_AST;
+	b->wants_progress = rpc_true(q->v[K_PROGRESS]);
 	return r < 0 ? r : build_policy(b, q, l ? l->profile : NULL, err);
 }
 

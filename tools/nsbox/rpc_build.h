@@ -18,6 +18,7 @@ struct rpc_build {
 	char **held;		/* owned texts */
 	size_t held_count;
 	int stdin_fd;		/* a file in memory; -1: none */
+	bool wants_progress;	/* of the installation of packages */
 };
 #define RPC_BUILD_INIT { .run = NSBOX_RUN_INIT, .base = ARGS_INIT, .flags = ARGS_INIT, \
 			 .stdin_fd = -1 }

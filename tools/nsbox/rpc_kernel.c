@@ -340,7 +340,7 @@ void rpc_kernel_opened(struct rpc *r, size_t slot)
 	struct rpc_kernel *k = r->kernels[slot];
 	int code;
 
-	if (!k || !k->start)
+	if (!k || !k->start || !rpc_start_over(r, k->start, k->opened_by))
 		return;
 	code = rpc_start_end(k->start, &k->kernel, &err);
 	k->start = NULL;

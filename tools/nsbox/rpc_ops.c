@@ -71,6 +71,7 @@ const struct rpc_key_row rpc_keys[K_COUNT] = {
 	[K_PROJECT] = { "project", RPC_STRING, MAKES, 0, "a folder of the host on the module path, read-only" },
 	[K_NAME] = { "name", RPC_STRING, MAKES, 0, "the box's name in the list of boxes" },
 	[K_STREAM] = { "stream", RPC_BOOL, RUNS, 0, "send output as events while it comes" },
+	[K_PROGRESS] = { "progress", RPC_BOOL, MAKES, 0, "send an event when packages have to be installed first" },
 	[K_AST] = { "ast", RPC_BOOL, CODES, 0, "with the syntax tree in \"analysis\", bounded" },
 	[K_TARGET] = { "target", RPC_COUNT, RPC_BIT(OP_CANCEL), RPC_BIT(OP_CANCEL), "the id of the run to kill" },
 	[K_BOX] = { "box", RPC_STRING, BOXES, BOXES, "the name that open gave" },

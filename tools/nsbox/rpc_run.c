@@ -178,7 +178,7 @@ void rpc_run_started(struct rpc *r, size_t slot)
 	struct nsbox_kernel *none;
 	int code;
 
-	if (!run || !run->start)
+	if (!run || !run->start || !rpc_start_over(r, run->start, run->id))
 		return;
 	code = rpc_start_end(run->start, &none, &err);
 	run->start = NULL;

@@ -50,7 +50,7 @@ static const char error_schema[] =
 static const char event_schema[] =
 	"{\"type\":\"object\",\"required\":[\"id\",\"event\"],\"properties\":{"
 	"\"id\":{\"type\":\"integer\"},\"event\":{\"enum\":[\"stdout\",\"stderr\",\"display\","
-	"\"call\",\"dead\",\"ready\"]},\"data\":{\"$ref\":\"#/$defs/bytes\"},"
+	"\"call\",\"dead\",\"ready\",\"progress\"]},\"data\":{\"$ref\":\"#/$defs/bytes\"},"
 	"\"text\":{\"type\":\"string\"},\"mime\":{\"type\":\"object\"},"
 	"\"call\":{\"type\":\"integer\"},\"name\":{\"type\":\"string\"},"
 	"\"args\":{\"type\":\"array\"},\"kwargs\":{\"type\":\"object\"},"

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -22,9 +23,14 @@
 #define STACK_SIZE (1u << 20)
 #define KILL_AGAIN_MS 20
 
+#define SAID_MAX 512
+#define OVER (UINT64_C(1) << 32) /* in the eventfd; a smaller number: something was said */
+
 struct rpc_start {
 	pthread_t thread;
 	int done;		/* eventfd */
+	pthread_mutex_t lock;	/* of said */
+	char said[SAID_MAX];	/* of an install, and not passed on yet */
 	bool is_kernel;
 	struct rpc_build build;
 	struct nsbox_box *box;	/* borrowed */
@@ -69,17 +75,34 @@ bool rpc_start_is_slow(const struct rpc_build *b)
 	return list.p && jscan_kind(list) != JSCAN_NULL;
 }
 
+static void tell(struct rpc_start *s, uint64_t what)
+{
+	while (write(s->done, &what, sizeof(what)) < 0 && errno == EINTR)
+		;
+}
+
+/* In the thread. Of two lines that come at once the last one is enough. */
+static void take_progress(void *arg, const char *text)
+{
+	struct rpc_start *s = arg;
+
+	if (!text)
+		return;
+	pthread_mutex_lock(&s->lock);
+	snprintf(s->said, sizeof(s->said), "%s", text);
+	pthread_mutex_unlock(&s->lock);
+	tell(s, 1);
+}
+
 static void *start(void *arg)
 {
 	struct rpc_start *s = arg;
-	uint64_t one = 1;
 
 	if (s->is_kernel)
 		s->code = nsbox_kernel_open(&s->kernel, s->box, &s->build.run, &s->err);
 	else
 		s->code = nsbox_box_start(s->box, &s->build.run, &s->err);
-	while (write(s->done, &one, sizeof(one)) < 0 && errno == EINTR)
-		;
+	tell(s, OVER);
 	return NULL;
 }
 
@@ -101,6 +124,7 @@ static void start_free(struct rpc_start *s)
 {
 	if (s->done >= 0)
 		close(s->done);
+	pthread_mutex_destroy(&s->lock);
 	rpc_build_free(&s->build);
 	free(s);
 }
@@ -119,7 +143,12 @@ int rpc_start_begin(struct rpc *r, struct rpc_start **out, struct rpc_build *b,
 	s->err = (struct nsbox_error)NSBOX_ERROR_INIT;
 	s->build = *b;
 	*b = (struct rpc_build)RPC_BUILD_INIT;
-	s->done = eventfd(0, EFD_CLOEXEC);
+	pthread_mutex_init(&s->lock, NULL);
+	if (s->build.wants_progress) {
+		s->build.run.progress = take_progress;
+		s->build.run.progress_arg = s;
+	}
+	s->done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (s->done < 0 || epoll_ctl(r->epoll, EPOLL_CTL_ADD, s->done, &ev) < 0)
 		code = cli_fail_errno(err, "watch a start");
 	if (code == 0)
@@ -129,6 +158,27 @@ int rpc_start_begin(struct rpc *r, struct rpc_start **out, struct rpc_build *b,
 	else
 		*out = s;
 	return code;
+}
+
+static bool is_over(struct rpc_start *s)
+{
+	uint64_t heard = 0;
+
+	return read(s->done, &heard, sizeof(heard)) == sizeof(heard) && heard >= OVER;
+}
+
+bool rpc_start_over(struct rpc *r, struct rpc_start *s, uint64_t id)
+{
+	bool over = is_over(s);
+	char said[SAID_MAX];
+
+	pthread_mutex_lock(&s->lock);
+	memcpy(said, s->said, sizeof(said));
+	s->said[0] = '\0';
+	pthread_mutex_unlock(&s->lock);
+	if (said[0] && event_data(&r->out, id, "progress", said, strlen(said)) < 0)
+		rpc_out_of_memory(r);
+	return over;
 }
 
 int rpc_start_end(struct rpc_start *s, struct nsbox_kernel **kernel, struct nsbox_error *err)
@@ -152,7 +202,7 @@ struct nsbox_kernel *rpc_start_abort(struct rpc_start *s)
 
 	do {
 		nsbox_box_kill(s->box);
-	} while (poll(&done, 1, KILL_AGAIN_MS) <= 0);
+	} while (poll(&done, 1, KILL_AGAIN_MS) <= 0 || !is_over(s));
 	rpc_start_end(s, &kernel, &ignored);
 	return kernel;
 }

@@ -21,14 +21,15 @@ from ._sandbox import AsyncSandbox, Sandbox, connect
 from ._typed import Remote, RemoteError
 from .errors import (BusyError, ConnectionLostError, HostError, NsboxError, OutOfMemoryError,
                      PolicyError, SetupError, UnsupportedError, UsageError)
-from .result import Analysis, Artifact, Denial, ImportedModule, Result, SyntaxProblem, Usage
+from .result import (Analysis, Artifact, Denial, ImportedModule, Package, Packages, Result,
+                     SyntaxProblem, Usage)
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Analysis", "Artifact", "AsyncKernel", "AsyncSandbox", "BusyError", "Cell", "CellError",
     "ConnectionLostError", "Denial", "Display", "ExecutionError", "HostError", "ImportedModule",
-    "Kernel", "NsboxError", "OutOfMemoryError", "PolicyError", "Remote", "RemoteError", "Result",
+    "Kernel", "NsboxError", "OutOfMemoryError", "Package", "Packages", "PolicyError", "Remote", "RemoteError", "Result",
     "Sandbox", "SetupError", "SyntaxProblem", "UnsupportedError", "Usage", "UsageError",
     "check", "code", "connect", "run", "sandbox",
 ]

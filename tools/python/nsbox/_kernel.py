@@ -376,9 +376,13 @@ class AsyncKernel:
 
 
 async def open_kernel(connection: Connection, language: str, options: Mapping[str, Any],
-                      types: Iterable[type]) -> AsyncKernel:
-    """The op open; see AsyncSandbox.open()."""
-    got = await connection.request("open", {"language": language, **request_fields(options)})
+                      types: Iterable[type],
+                      on_event: Callable[[Event], None] | None = None) -> AsyncKernel:
+    """The op open; see AsyncSandbox.open(). @on_event: for what comes before its answer."""
+    asked = {"language": language, **request_fields(options)}
+    if on_event is not None:
+        asked["progress"] = True
+    got = await connection.request("open", asked, on_event)
     return AsyncKernel(connection, got["box"], language, types)
 
 

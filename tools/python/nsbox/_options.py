@@ -39,7 +39,7 @@ KEYS: tuple[str, ...] = (
     "limits.tmp", "limits.shm", "limits.inodes", "limits.disk_action", "limits.io_weight",
     "limits.pids", "limits.files", "limits.file_size", "limits.stdout", "limits.stderr",
     "limits.output", "limits.output_action", "imports.allow", "imports.mode", "packages.install",
-    "packages.list", "packages.inline", "artifacts.collect", "artifacts.paths",
+    "packages.list", "packages.inline", "packages.installer", "packages.max_bytes", "artifacts.collect", "artifacts.paths",
     "artifacts.max_count", "artifacts.max_bytes", "artifacts.max_depth", "syscalls.level", "syscalls.allow",
     "syscalls.deny", "devices.allow", "enforce.floor", "enforce.degraded", "enforce.optional",
     "enforce.cgroup", "observe.listed",

@@ -21,6 +21,7 @@ from .result import Result
 
 T = TypeVar("T")
 Output = Callable[[bytes], None]
+Progress = Callable[[str], None]
 LANGUAGES = ("python", "javascript", "bash")
 
 
@@ -31,16 +32,19 @@ def _chunk(event: Event) -> bytes:
     return str(data).encode("utf-8", "surrogatepass")
 
 
-def _outputs(on_stdout: Output | None, on_stderr: Output | None) -> Callable[[Event], None] | None:
-    """Hands pieces of output on; None when nobody wants them."""
+def _outputs(on_stdout: Output | None, on_stderr: Output | None,
+             on_progress: Progress | None = None) -> Callable[[Event], None] | None:
+    """Hands pieces of output and lines of an install on; None when nobody wants them."""
     takers = {"stdout": on_stdout, "stderr": on_stderr}
-    if on_stdout is None and on_stderr is None:
+    if on_stdout is None and on_stderr is None and on_progress is None:
         return None
 
     def on_event(event: Event) -> None:
         taker = takers.get(event["event"])
         if taker is not None:
             taker(_chunk(event))
+        elif on_progress is not None and event["event"] == "progress":
+            on_progress(_chunk(event).decode("utf-8", "replace"))
     return on_event
 
 
@@ -126,29 +130,35 @@ class AsyncSandbox:
         return self._connection
 
     async def _ask(self, op: str, fields: dict[str, Any], options: dict[str, Any],
-                   on_stdout: Output | None, on_stderr: Output | None) -> Result:
+                   on_stdout: Output | None, on_stderr: Output | None,
+                   on_progress: Progress | None = None) -> Result:
         asked = {**fields, **request_fields({**self._options, **options})}
-        on_event = _outputs(on_stdout, on_stderr)
-        if on_event is not None:
+        on_event = _outputs(on_stdout, on_stderr, on_progress)
+        if on_stdout is not None or on_stderr is not None:
             asked["stream"] = True
+        if on_progress is not None:
+            asked["progress"] = True
         return Result.from_record(await self._open().request(op, asked, on_event))
 
     async def run(self, argv: Sequence[str], *, on_stdout: Output | None = None,
-                  on_stderr: Output | None = None, **options: Any) -> Result:
+                  on_stderr: Output | None = None, on_progress: Progress | None = None,
+                  **options: Any) -> Result:
         """Run a command in a fresh box. Its failure is a result, not an error.
 
         @on_stdout, @on_stderr: called with pieces of output (bytes) as they come.
+        @on_progress: called with a line of text when packages have to be installed first.
         """
-        return await self._ask("run", {"argv": _argv(argv)}, options, on_stdout, on_stderr)
+        return await self._ask("run", {"argv": _argv(argv)}, options, on_stdout, on_stderr, on_progress)
 
     async def code(self, source: str | bytes, language: str = "python", *,
                    args: Sequence[str] = (), on_stdout: Output | None = None,
-                   on_stderr: Output | None = None, **options: Any) -> Result:
+                   on_stderr: Output | None = None, on_progress: Progress | None = None,
+                   **options: Any) -> Result:
         """Run source text (python, javascript, bash) in a fresh box, with @args as its argv."""
         fields = _source(source, language)
         if args:
             fields["args"] = _argv(args)
-        return await self._ask("code", fields, options, on_stdout, on_stderr)
+        return await self._ask("code", fields, options, on_stdout, on_stderr, on_progress)
 
     async def check(self, source: str | bytes, language: str = "python", *, ast: bool = False,
                     **options: Any) -> Result:
@@ -160,13 +170,15 @@ class AsyncSandbox:
         return await self._ask("check", fields, options, None, None)
 
     async def open(self, language: str = "python", *, types: Iterable[type] = (),
-                   **options: Any) -> AsyncKernel:
+                   on_progress: Progress | None = None, **options: Any) -> AsyncKernel:
         """An interpreter that stays (python, javascript, bash), in a box that is held open.
 
         @types: classes of the caller's (enums, namedtuples, dataclasses) that values from the
         box may be made of. It lives for a day; `timeout` (30 s) ends a cell that says none.
+        @on_progress: as of run().
         """
-        return await open_kernel(self._open(), language, {**self._options, **options}, types)
+        return await open_kernel(self._open(), language, {**self._options, **options}, types,
+                                 _outputs(None, None, on_progress))
 
     async def doctor(self) -> dict[str, Any]:
         """What this host can enforce: the object nsbox.doctor/1."""
@@ -225,18 +237,20 @@ class Sandbox:
         return self._async.lost or not self._background.alive()
 
     def run(self, argv: Sequence[str], *, on_stdout: Output | None = None,
-            on_stderr: Output | None = None, **options: Any) -> Result:
+            on_stderr: Output | None = None, on_progress: Progress | None = None,
+            **options: Any) -> Result:
         """As AsyncSandbox.run()."""
         return self._with(lambda caller: self._async.run(
-            argv, on_stdout=caller.soon(on_stdout), on_stderr=caller.soon(on_stderr), **options))
+            argv, on_stdout=caller.soon(on_stdout), on_stderr=caller.soon(on_stderr),
+            on_progress=caller.soon(on_progress), **options))
 
     def code(self, source: str | bytes, language: str = "python", *, args: Sequence[str] = (),
              on_stdout: Output | None = None, on_stderr: Output | None = None,
-             **options: Any) -> Result:
+             on_progress: Progress | None = None, **options: Any) -> Result:
         """As AsyncSandbox.code()."""
         return self._with(lambda caller: self._async.code(
             source, language, args=args, on_stdout=caller.soon(on_stdout),
-            on_stderr=caller.soon(on_stderr), **options))
+            on_stderr=caller.soon(on_stderr), on_progress=caller.soon(on_progress), **options))
 
     def check(self, source: str | bytes, language: str = "python", *, ast: bool = False,
               **options: Any) -> Result:
@@ -244,10 +258,11 @@ class Sandbox:
         return self._with(lambda _: self._async.check(source, language, ast=ast, **options))
 
     def open(self, language: str = "python", *, types: Iterable[type] = (),
-             **options: Any) -> Kernel:
+             on_progress: Progress | None = None, **options: Any) -> Kernel:
         """As AsyncSandbox.open()."""
         return Kernel(self._background, self._with(
-            lambda _: self._async.open(language, types=types, **options)))
+            lambda caller: self._async.open(language, types=types,
+                                            on_progress=caller.soon(on_progress), **options)))
 
     def doctor(self) -> dict[str, Any]:
         """As AsyncSandbox.doctor()."""

@@ -87,6 +87,25 @@ class Analysis:
     ast_truncated: bool = False
 
 
+@dataclass(frozen=True)
+class Package:
+    """One package of the layer. `hash` is as its installer writes it ("sha256:<hex>" by pip,
+    "sha512-<base64>" by npm), None where it is not known."""
+
+    name: str
+    version: str
+    hash: str | None = None
+
+
+@dataclass(frozen=True)
+class Packages:
+    """The layer that the run had: who installed it, its id in the cache, what was resolved."""
+
+    installer: str
+    layer: str
+    resolved: tuple[Package, ...] = ()
+
+
 def _pick(cls: type, record: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of @cls that @record has."""
     return {k: v for k, v in record.items() if k in getattr(cls, "__dataclass_fields__")}
@@ -103,6 +122,14 @@ def _analysis(record: Mapping[str, Any] | None) -> Analysis | None:
         for i in known.get("imports") or ())
     known["unauthorized"] = tuple(known.get("unauthorized") or ())
     return Analysis(**known)
+
+
+def _packages(record: Mapping[str, Any] | None) -> Packages | None:
+    if record is None:
+        return None
+    known = _pick(Packages, record)
+    known["resolved"] = tuple(Package(**_pick(Package, p)) for p in known.get("resolved") or ())
+    return Packages(**known)
 
 
 def _stream(record: Mapping[str, Any], name: str) -> bytes:
@@ -148,6 +175,7 @@ class Result:
     setup_ms: float | None = None
     orphans_killed: bool = False
     analysis: Analysis | None = None
+    packages: Packages | None = None
     record: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -168,6 +196,7 @@ class Result:
         known["denials"] = tuple(Denial(**_pick(Denial, d)) for d in record.get("denials") or ())
         known["notes"] = tuple(record.get("notes") or ())
         known["analysis"] = _analysis(record.get("analysis"))
+        known["packages"] = _packages(record.get("packages"))
         return cls(**known, record=record)
 
     @property
