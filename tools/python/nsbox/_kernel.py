@@ -135,11 +135,26 @@ class Cell:
         return f"<div class='nsbox-cell'>{''.join(parts)}</div>"
 
 
+def _base64(data: str | bytes) -> str:
+    """Lone surrogates as the bytes that they would be, as in source text."""
+    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    return base64.b64encode(raw).decode("ascii")
+
+
 def _error_of(record: Mapping[str, Any] | None) -> CellError | None:
     if record is None:
         return None
     return CellError(str(record.get("name")), str(record.get("value")),
                      tuple(map(str, record.get("traceback") or ())))
+
+
+async def _caught(work: Awaitable[Any]) -> tuple[Any, BaseException | None]:
+    """The value of @work, or what it raised. SystemExit as a value: as an exception of a task
+    it would end the event loop, and with it every call."""
+    try:
+        return await work, None
+    except (Exception, SystemExit) as e:
+        return None, e
 
 
 class _Pieces:
@@ -180,19 +195,32 @@ class _Pieces:
     async def _answer(self, event: Event) -> None:
         kernel = self.kernel
         try:
-            value = await asyncio.wait_for(self._invoke(event), kernel.call_seconds)
-            reply = {"value": _typed.encode(value)}
+            reply = {"value": _typed.encode(await self._in_time(event))}
             if len(_frames.encode(reply)) > kernel.reply_bytes:
                 raise UsageError(f"the value has more than {kernel.reply_bytes} bytes")
-        except asyncio.TimeoutError:
-            reply = {"error": {"name": "TimeoutError", "value":
-                               f"{event.get('name')}() took more than {kernel.call_seconds:g} s"}}
-        except Exception as e:  # whatever the function raises is the answer
+        except (Exception, SystemExit) as e:    # whatever the function raises is the answer
             # str() of a KeyError is the repr() of its key, and would be quoted once more there.
             text = str(e.args[0]) if type(e) is KeyError and len(e.args) == 1 else str(e)
             text = text.encode("utf-8", "backslashreplace").decode("utf-8")[:1 << 16]
             reply = {"error": {"name": type(e).__name__, "value": text}}
         kernel._reply(event["call"], reply)
+
+    async def _in_time(self, event: Event) -> Any:
+        # Not wait_for(): its TimeoutError cannot be told from one that the function raises.
+        seconds = self.kernel.call_seconds
+        task = asyncio.ensure_future(_caught(self._invoke(event)))
+        try:
+            await asyncio.wait([task], timeout=seconds)
+        finally:
+            task.cancel()       # does nothing to one that is done
+        if not task.done():
+            raise TimeoutError(f"{event.get('name')}() took more than {seconds:g} s")
+        if task.cancelled():    # by itself: what it waited for was cancelled
+            raise RuntimeError(f"{event.get('name')}() was cancelled")
+        value, error = task.result()
+        if error is not None:
+            raise error
+        return value
 
     async def _invoke(self, event: Event) -> Any:
         name = event.get("name", "")
@@ -320,8 +348,7 @@ class AsyncKernel:
         """Run a command in the same box; `exit_code` is 128+n after signal n, 127 not found."""
         fields: dict[str, Any] = {"argv": list(argv)}
         if stdin is not None:
-            data = stdin.encode("utf-8") if isinstance(stdin, str) else stdin
-            fields["stdin"] = base64.b64encode(data).decode("ascii")
+            fields["stdin"] = _base64(stdin)
         if cwd is not None:
             fields["cwd"] = cwd
         if env:
@@ -332,8 +359,7 @@ class AsyncKernel:
 
     async def put(self, path: str, data: str | bytes, mode: int | None = None) -> Cell:
         """Write a file in the box."""
-        raw = data.encode("utf-8") if isinstance(data, str) else data
-        fields: dict[str, Any] = {"path": path, "data": base64.b64encode(raw).decode("ascii")}
+        fields: dict[str, Any] = {"path": path, "data": _base64(data)}
         if mode is not None:
             fields["mode"] = mode
         return await self._ask("put", fields)
@@ -448,5 +474,7 @@ class Kernel:
         self._background.call(lambda _: self._async.interrupt())
 
     def close(self) -> Result | None:
-        """As AsyncKernel.close()."""
+        """As AsyncKernel.close(). None as well when the interpreter ends, and ended it."""
+        if self._background.is_over:
+            return None
         return self._background.call(lambda _: self._async.close())
