@@ -99,8 +99,9 @@ class Session:
             self.has_run = True
             return kernel.execute(code, timeout=timeout, on_stdout=on_print, on_stderr=on_print,
                                   keep_output=False)
-        cell = self._guard(work)
-        answer, self._answer = self._answer, None
+        with self._lock:        # until the answer is taken: another thread's call clears it
+            cell = self._guard(work)
+            answer, self._answer = self._answer, None
         return cell, answer
 
     def look(self, expression: str) -> Cell:
