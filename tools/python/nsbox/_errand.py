@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-# pyright: basic, reportUndefinedVariable=false
+# pyright: basic, reportUndefinedVariable=false, reportOptionalMemberAccess=false
 # What runs in a box that stays: does errands of the host, many at once. Source text for the box's
 # interpreter, read by _stay.py and never imported there. errand_next() and errand_said() are
 # functions of the host.

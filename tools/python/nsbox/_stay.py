@@ -97,7 +97,7 @@ def _pack(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
 
 
-def _bytes_of(text: str) -> bytes:
+def bytes_of(text: str) -> bytes:
     """As os.fsencode(); a lone surrogate that is no byte, as a model may write one, becomes the
     bytes that it would be: the command judges them, not we."""
     try:
@@ -107,11 +107,11 @@ def _bytes_of(text: str) -> bytes:
 
 
 def _packed(text: str) -> str:
-    return _pack(_bytes_of(text))
+    return _pack(bytes_of(text))
 
 
 def _check_name(path: str) -> None:
-    if len(_bytes_of(path)) > _NAME_BYTES:
+    if len(bytes_of(path)) > _NAME_BYTES:
         raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), path[:80])
 
 
@@ -191,7 +191,7 @@ class AsyncStay:
         self._sandbox.hang_up()
 
     async def _in_box(self, op: str, **fields: Any) -> dict[str, Any]:
-        done = await self._connection.request(op, {"box": self._name, **fields}, self._hear)
+        done: dict[str, Any] = await self._connection.request(op, {"box": self._name, **fields}, self._hear)
         if done.get("status") != "ok":
             error = done.get("error") or {}
             raise ConnectionLostError(
@@ -200,7 +200,7 @@ class AsyncStay:
         return done
 
     async def _run_cell(self) -> None:
-        source = resources.files(__package__).joinpath("_errand.py").read_text("utf-8")
+        source = resources.files("nsbox").joinpath("_errand.py").read_text("utf-8")
         try:
             await self._in_box("execute", code=source, store=False)
             self._fail(ConnectionLostError("the box stopped taking commands"))
@@ -313,7 +313,7 @@ class AsyncStay:
             raise UsageError("argv wants a list of words, the command first")
         if timeout is not None and timeout <= 0:
             raise UsageError(f"timeout: {timeout!r} is no number of seconds")
-        size = sum(len(_bytes_of(w)) for w in (*argv, *(x for pair in (env or {}).items() for x in pair)))
+        size = sum(len(bytes_of(w)) for w in (*argv, *(x for pair in (env or {}).items() for x in pair)))
         if size > _WORDS_BYTES:
             raise CommandError(errno.E2BIG, os.strerror(errno.E2BIG), argv[0][:80])
         _check_name(cwd)

@@ -24,7 +24,7 @@ GONE = "the interpreter was started anew: its variables are gone"
 
 
 def _prelude(is_local: bool) -> str:
-    source = importlib.resources.files(__package__).joinpath("prelude.py").read_text("utf-8")
+    source = importlib.resources.files("nsbox.smolagents").joinpath("prelude.py").read_text("utf-8")
     return (f"exec(compile({source!r}, '<nsbox>', 'exec'), {{'__name__': 'nsbox_smolagents', "
             "'__builtins__': __builtins__, 'MAIN': globals(), "
             f"'TRANSFORMERS': __nsbox_transformers__, 'LOCAL': {is_local}}})")
