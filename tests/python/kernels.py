@@ -141,6 +141,18 @@ class Kernels(unittest.TestCase):
                                    ["TimeoutError", "never() took more than 0.2 s"]])
         self.assertIn("3", got[0][1])
 
+    def test_cut(self):
+        """what was cut says so: output over its limit, a file that is too large to come back"""
+        cell = self.kernel.execute("print('x' * 3000000)")
+        self.assertEqual((len(cell.stdout), cell.stdout_truncated, cell.stderr_truncated),
+                         (1 << 20, True, False))
+        self.assertIn(" [...]</pre>", cell._repr_html_())
+        self.assertFalse(self.kernel.execute("print(1)").stdout_truncated)
+        self.kernel.exec(["truncate", "-s", "60M", "large"])
+        self.assertEqual(self.kernel.get("large", max_bytes=3), bytes(3))
+        with self.assertRaisesRegex(nsbox.UsageError, "large has 62914560 bytes"):
+            self.kernel.get("large")
+
     def test_surrogates(self):
         """text that is not Unicode goes into files as the bytes it would be; a name is refused"""
         self.kernel.put("surrogate", "\ud800")

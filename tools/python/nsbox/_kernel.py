@@ -103,6 +103,16 @@ class Cell:
         return self.status == _FINAL
 
     @property
+    def stdout_truncated(self) -> bool:
+        """There was more than limits.stdout; `stdout` is the begin of it."""
+        return bool(self.record.get("stdout_truncated"))
+
+    @property
+    def stderr_truncated(self) -> bool:
+        """There was more than limits.stderr; `stderr` is the begin of it."""
+        return bool(self.record.get("stderr_truncated"))
+
+    @property
     def value(self) -> Any:
         """The value of the last expression, decoded anew at each use; None when there was none.
         A Remote when it could not cross; ValueError when the box sent what is no value."""
@@ -120,7 +130,8 @@ class Cell:
         return self.value
 
     def _repr_html_(self) -> str:
-        parts = [f"<pre>{html.escape(t)}</pre>" for t in (self.stdout, self.stderr) if t]
+        parts = [f"<pre>{html.escape(text)}{' [...]' if is_cut else ''}</pre>" for text, is_cut in (
+            (self.stdout, self.stdout_truncated), (self.stderr, self.stderr_truncated)) if text]
         for display in self.displays:
             if "image/png" in display.mime:
                 data = base64.b64encode(display.data("image/png")).decode("ascii")
@@ -365,13 +376,19 @@ class AsyncKernel:
         return await self._ask("put", fields)
 
     async def get(self, path: str, max_bytes: int | None = None) -> bytes:
-        """Read a file of the box. Raises ExecutionError when it cannot be read."""
+        """Read a file of the box; with @max_bytes its first so many. Raises ExecutionError when
+        it cannot be read, UsageError when it is too large to come back whole and no @max_bytes
+        says that a part will do."""
         fields: dict[str, Any] = {"path": path}
         if max_bytes is not None:
             fields["max_bytes"] = max_bytes
         cell = await self._ask("get", fields)
         if not cell.ok:
             raise ExecutionError(cell)
+        if max_bytes is None and cell.record.get("truncated"):
+            raise UsageError(f"{path} has {cell.record.get('size')} bytes, of which "
+                             f"{len(cell.data)} can come back at once",
+                             hint="give max_bytes for a part, or split the file in the box")
         return cell.data
 
     async def list(self, path: str = ".") -> Any:
