@@ -369,6 +369,17 @@ class Ends(unittest.TestCase):
                 self.assertEqual((await box.run(["echo", "on"])).stdout, "on\n")
         asyncio.run(asyncio.wait_for(main(), 60))
 
+    def test_forgotten(self):
+        """a kernel that nobody has any more ends its box; the sandbox and its others go on"""
+        mark = f"3{os.getpid()}.75"
+        with nsbox.Sandbox() as box:
+            kernel, other = box.open(), box.open()
+            kernel.execute(f"import subprocess; subprocess.Popen(['sleep', '{mark}'])")
+            self._wait_for(mark, True)
+            del kernel
+            self._wait_for(mark, False)
+            self.assertEqual(other.execute("6 * 7").value, 42)
+
     def test_interrupt(self):
         """Ctrl-C while the synchronous face waits: KeyboardInterrupt, and the box is gone"""
         mark = f"3{os.getpid()}.25"

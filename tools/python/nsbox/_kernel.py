@@ -11,6 +11,7 @@ import asyncio
 import base64
 import html
 import inspect
+import weakref
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Awaitable, Callable, Iterable, Mapping, Sequence, TypeVar
@@ -273,6 +274,9 @@ class AsyncKernel:
         self._functions: dict[str, Function] = {}
         self._turn = asyncio.Lock()
         self._closed = False
+        # Whoever forgets the kernel forgets the box: it would be held for a day.
+        self._forgotten = weakref.finalize(self, connection.abandon, {"op": "close", "box": box})
+        self._forgotten.atexit = False
         self.language = language
         self.call_seconds = CALL_SECONDS
         self.reply_bytes = REPLY_BYTES
@@ -408,6 +412,7 @@ class AsyncKernel:
         if self._closed:
             return None
         self._closed = True
+        self._forgotten.detach()
         if self._connection.lost:
             return None
         got = await self._connection.request("close", {"box": self._box})
