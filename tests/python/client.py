@@ -369,6 +369,17 @@ class Ends(unittest.TestCase):
                 self.assertEqual((await box.run(["echo", "on"])).stdout, "on\n")
         asyncio.run(asyncio.wait_for(main(), 60))
 
+    def test_forgotten(self):
+        """a kernel that nobody has any more ends its box; the sandbox and its others go on"""
+        mark = f"3{os.getpid()}.75"
+        with nsbox.Sandbox() as box:
+            kernel, other = box.open(), box.open()
+            kernel.execute(f"import subprocess; subprocess.Popen(['sleep', '{mark}'])")
+            self._wait_for(mark, True)
+            del kernel
+            self._wait_for(mark, False)
+            self.assertEqual(other.execute("6 * 7").value, 42)
+
     def test_interrupt(self):
         """Ctrl-C while the synchronous face waits: KeyboardInterrupt, and the box is gone"""
         mark = f"3{os.getpid()}.25"
@@ -413,14 +424,40 @@ class Ends(unittest.TestCase):
             self.assertEqual((got.returncode, got.stderr), (0, ""))
             self.assertTrue(gone(int(got.stdout)), source)
 
+    def test_late_close(self):
+        """what is closed while the interpreter ends (generators, finalizers, __del__) is closed,
+        without a hang and without a word; a late call says why it cannot be"""
+        for source in ("def boxes():\n"
+                       "    with nsbox.Sandbox() as box: yield box\n"
+                       "held = boxes(); box = next(held)\n",
+                       "box = nsbox.Sandbox(); weakref.finalize(nsbox.Sandbox, box.close)\n",
+                       "class Held:\n"
+                       "    def __del__(self): kernel.close(); box.close()\n"
+                       "box = nsbox.Sandbox(); kernel = box.open(); held = Held()\n",
+                       "def late():\n"
+                       "    try: box.run(['true'])\n"
+                       "    except nsbox.ConnectionLostError as e: assert 'interpreter' in str(e)\n"
+                       "    else: print('ran', file=sys.stderr)\n"
+                       "box = nsbox.Sandbox(); weakref.finalize(nsbox.Sandbox, late)\n",
+                       "from nsbox import _stay\n"
+                       "stay = _stay.Stay(); stay.call(stay.inner.open()); box = nsbox.sandbox()\n"
+                       "weakref.finalize(_stay.Stay, stay.close)\n"):
+            # A finalizer before the import: what is registered first at exit runs last.
+            got = python("import sys, weakref\nweakref.finalize(sys.stdin, int)\nimport nsbox\n"
+                         f"{source}print(box.hello['pid'])", PYTHONDEVMODE="1")
+            self.assertEqual((got.returncode, got.stderr), (0, ""), source)
+            self.assertTrue(gone(int(got.stdout)), source)
+
     def test_fork(self):
         """after a fork the child has a connection of its own, and the parent's goes on"""
         got = python("import nsbox, os\n"
-                     "box = nsbox.Sandbox()\n"
+                     "box = nsbox.Sandbox(); kernel = box.open()\n"
                      "print(box.run(['echo', 'before']).stdout, end='', flush=True)\n"
                      "nsbox.run(['true'])\n"
                      "if os.fork() == 0:\n"
                      "    try: box.run(['true'])\n"
+                     "    except nsbox.UsageError as e: print(e.message, flush=True)\n"
+                     "    try: kernel.execute('1')\n"
                      "    except nsbox.UsageError as e: print(e.message, flush=True)\n"
                      "    print(nsbox.run(['echo', 'child']).stdout, end='', flush=True)\n"
                      "    raise SystemExit(0)\n"
@@ -428,7 +465,7 @@ class Ends(unittest.TestCase):
                      "print(box.run(['echo', 'after']).stdout, end='')\n"
                      "print(nsbox.run(['echo', 'after']).stdout, end='')\n")
         self.assertEqual((got.stdout, got.stderr), (
-            "before\nthis sandbox belongs to the process that was forked\nchild\nafter\nafter\n",
+            "before\n" + "this sandbox belongs to the process that was forked\n" * 2 + "child\nafter\nafter\n",
             ""))
 
     def test_pool(self):

@@ -117,6 +117,50 @@ class Kernels(unittest.TestCase):
                          "of the host")
         self.assertEqual(self.kernel.execute("double()").error.name, "TypeError")
 
+    def test_tool_ends_badly(self):
+        """SystemExit, TimeoutError and a cancelled wait of a function are errors of the cell, in
+        its own words, and the event loop goes on; a function over its time is told so"""
+        async def leave():
+            sys.exit(3)
+
+        async def cancelled():
+            raise asyncio.CancelledError
+
+        async def never():
+            await asyncio.sleep(600)
+
+        def slow():
+            raise TimeoutError("the database is slow")
+        self.kernel.tools({"leave": leave, "cancelled": cancelled, "slow": slow, "never": never})
+        self.kernel._async.call_seconds, usual = 0.2, self.kernel._async.call_seconds
+        self.addCleanup(setattr, self.kernel._async, "call_seconds", usual)
+        got = [self.value(f"try: {name}()\nexcept BaseException as e: got = [type(e).__name__, str(e)]"
+                          "\ngot") for name in ("leave", "slow", "cancelled", "never")]
+        self.assertEqual(got[1:], [["TimeoutError", "the database is slow"],
+                                   ["RuntimeError", "cancelled() was cancelled"],
+                                   ["TimeoutError", "never() took more than 0.2 s"]])
+        self.assertIn("3", got[0][1])
+
+    def test_cut(self):
+        """what was cut says so: output over its limit, a file that is too large to come back"""
+        cell = self.kernel.execute("print('x' * 3000000)")
+        self.assertEqual((len(cell.stdout), cell.stdout_truncated, cell.stderr_truncated),
+                         (1 << 20, True, False))
+        self.assertIn(" [...]</pre>", cell._repr_html_())
+        self.assertFalse(self.kernel.execute("print(1)").stdout_truncated)
+        self.kernel.exec(["truncate", "-s", "60M", "large"])
+        self.assertEqual(self.kernel.get("large", max_bytes=3), bytes(3))
+        with self.assertRaisesRegex(nsbox.UsageError, "large has 62914560 bytes"):
+            self.kernel.get("large")
+
+    def test_surrogates(self):
+        """text that is not Unicode goes into files as the bytes it would be; a name is refused"""
+        self.kernel.put("surrogate", "\ud800")
+        self.assertEqual(self.kernel.get("surrogate"), b"\xed\xa0\x80")
+        for wrong in ("\ud800", "a\0b"):
+            with self.assertRaises((nsbox.NsboxError, nsbox.ExecutionError)):
+                self.kernel.get(wrong)
+
     def test_final(self):
         """a final function ends the cell with its value, past except Exception"""
         self.kernel.tools({"final_answer": lambda v: v}, final=["final_answer"])

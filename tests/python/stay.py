@@ -3,6 +3,8 @@
 """A box that stays, behind the adapters: commands side by side, files between them, every end."""
 
 import asyncio
+import errno
+import gc
 import os
 import sys
 import threading
@@ -83,8 +85,9 @@ class Commands(unittest.TestCase):
 
     def test_timeout(self):
         """a command that is over its time is killed with all that it started"""
-        with self.assertRaises(TimeoutError):
-            self.exec("sh", "-c", "sleep 3210 & setsid sleep 3211 & sleep 3212", timeout=1)
+        with self.assertRaises(_stay.CommandTimeoutError) as caught:
+            self.exec("sh", "-c", "echo begun; sleep 3210 & setsid sleep 3211 & sleep 3212", timeout=1)
+        self.assertEqual(caught.exception.finished.stdout, b"begun\n")
         got = self.exec("sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
         self.assertNotIn(b"sleep 321", got.stdout)
         self.assertIn(b"tr", got.stdout)
@@ -120,6 +123,19 @@ class Commands(unittest.TestCase):
         got = self.stay.call(all_of_them())
         self.assertEqual([(one.code, one.stdout) for one in got],
                          [(n, b"%d\n" % n) for n in range(100)])
+
+    def test_many_left_behind(self):
+        """hundreds of commands whose children hold their output a moment longer: each has its
+        own answer, and nothing is used up"""
+        async def all_of_them():
+            return await asyncio.gather(*(self.stay.inner.exec(
+                ["sh", "-c", f"sleep 0.0{n % 10} & echo {n}"], timeout=SECONDS)
+                for n in range(100)))
+        for _ in range(4):
+            self.assertEqual([one.stdout for one in self.stay.call(all_of_them())],
+                             [b"%d\n" % n for n in range(100)])
+        self.exec("sh", "-c", "until [ $(ls -l /proc/$PPID/fd | grep -c pipe:) -lt 12 ]; do "
+                  "sleep 0.05; done", timeout=60)
 
     def test_room(self):
         """of an output the begin is kept; strictly, more of it is the end of the command"""
@@ -197,6 +213,39 @@ class Commands(unittest.TestCase):
                         "done; echo gone", timeout=SECONDS)
         self.assertEqual(got.stdout, b"gone\n")
 
+    def test_cancel_early(self):
+        """a command that is cancelled before it started does not run"""
+        async def early(steps):
+            tasks = [asyncio.ensure_future(self.stay.inner.exec(
+                ["sh", "-c", "sleep 3216; echo ran >> early"])) for _ in range(8)]
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            for task in tasks:
+                task.cancel()
+            return await asyncio.gather(*tasks, return_exceptions=True)
+        for steps in range(1, 5):
+            self.assertEqual({type(e) for e in self.stay.call(early(steps))},
+                             {asyncio.CancelledError})
+        got = self.exec("sh", "-c", "while cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | "
+                        "grep -q '[s]leep 3216'; do sleep 0.05; done; ls early", timeout=30)
+        self.assertEqual(got.code, 2)
+
+    def test_odd_words(self):
+        """NUL, lone surrogates and too long words and names: an answer each, and the box goes on"""
+        for work in (lambda: self.exec("echo", "a\0b"), lambda: self.exec("true", cwd="a\0b"),
+                     lambda: self.exec("true", env={"A": "a\0b"}), lambda: self.read("a\0b"),
+                     lambda: self.exec("true", env={"A=B": "x"}),
+                     lambda: self.write("a\0b", b""), lambda: self.exec("echo", "x" * (1 << 20)),
+                     lambda: self.exec("echo", "x" * (60 << 20)),
+                     lambda: self.exec("true", env={"A": "x" * (60 << 20)}),
+                     lambda: self.exec("true", cwd="x" * 5000),
+                     lambda: self.write("x" * (60 << 20), b""), lambda: self.read("x" * 5000)):
+            with self.assertRaises(OSError) as caught:
+                work()
+            self.assertIn(caught.exception.errno, (errno.EINVAL, errno.E2BIG, errno.ENAMETOOLONG))
+        self.assertEqual(self.exec("echo", "\ud800\udcff").stdout, b"\xed\xa0\x80\xed\xb3\xbf\n")
+        self.assertEqual(self.exec("echo", "\udcff").stdout, b"\xff\n")
+
     def test_walls(self):
         """commands run as the box's one user, without privileges"""
         got = self.exec("sh", "-c", "id -un; id -u; grep CapEff /proc/self/status")
@@ -243,6 +292,28 @@ class Ends(unittest.TestCase):
         stay.call(stay.inner.close())
         with self.assertRaises(errors.UsageError):
             stay.call(stay.inner.exec(["true"]))
+
+    def test_no_processes(self):
+        """where no thread, process or descriptor can be had a command fails, and the box goes on"""
+        async def many(stay):
+            return await asyncio.gather(*(stay.inner.exec(["sleep", "0.2"], timeout=SECONDS)
+                                          for _ in range(60)), return_exceptions=True)
+        for limit, words in (({"pids": 40}, {errno.EAGAIN}), ({"limits_files": 110}, {errno.EMFILE})):
+            stay = _stay.Stay(**limit)
+            got = stay.call(many(stay))
+            self.assertEqual({e.errno for e in got if isinstance(e, Exception)}, words, got)
+            self.assertTrue(any(one == _stay.Finished(0, b"", b"") for one in got))
+            self.assertEqual(stay.call(stay.inner.exec(["echo", "on"])).stdout, b"on\n")
+            stay.close()
+
+    def test_forgotten(self):
+        """a box that nobody has any more ends, without close()"""
+        stay = _stay.Stay()
+        stay.call(stay.inner.open())
+        child = stay.inner._connection.child
+        del stay
+        gc.collect()
+        self.assertIsNotNone(child.process.wait(SECONDS))
 
     def test_policy(self):
         """options are the box's, and a wrong policy is an error of opening"""
@@ -298,6 +369,13 @@ class Hostile(unittest.TestCase):
             self.say(number, what, value)
             with self.assertRaises(errors.ConnectionLostError):
                 self.stay._errands[number].end.result()
+
+    def test_numbers(self):
+        """numbers that no system has are taken for none of its"""
+        for wrong in (10 ** 30, -1, True, "2", [], 0):
+            with self.assertRaises(OSError) as caught:
+                _stay.AsyncStay._raise_for_file({"errno": wrong}, "a")
+            self.assertEqual(caught.exception.errno, errno.EIO)
 
     def test_others(self):
         """numbers and functions of nobody are answered and forgotten"""

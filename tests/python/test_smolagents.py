@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 import time
+from unittest import mock
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 import tap_unittest  # noqa: E402
@@ -242,6 +243,24 @@ class Limits(Case):
                                    "1 seconds", "begun\n")])
         with s.NsboxPythonExecutor([], timeout_seconds=None) as executor:
             self.assertEqual(out("import time\ntime.sleep(1.2)\n1", executor), 1)
+
+    def test_threads(self):
+        """an answer belongs to its own call, also when another thread calls right after it"""
+        with s.NsboxPythonExecutor([]) as executor:
+            executor.send_tools({"final_answer": lambda value: value})
+            guard, others = executor._session._guard, []
+
+            def pause(work):
+                cell = guard(work)
+                if not others:
+                    others.append(threading.Thread(target=executor, args=("1",)))
+                    others[0].start()
+                    others[0].join(0.5)     # must not get to run before the answer was taken
+                return cell
+            with mock.patch.object(executor._session, "_guard", pause):
+                got = executor("final_answer(5)")
+                others[0].join()
+            self.assertEqual((got.output, got.is_final_answer), (5, True))
 
     def test_s28(self):
         """S28 ours: the call returns when its time is over, and state is kept"""

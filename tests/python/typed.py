@@ -3,6 +3,7 @@
 """Values across a kernel's boundary: what comes back equals what went, and no name from a box is
 looked up."""
 
+import base64
 import collections
 import dataclasses
 import datetime
@@ -13,10 +14,13 @@ import math
 import os
 import pathlib
 import random
+import struct
 import sys
 import unittest
 import uuid
+import zlib
 from collections import OrderedDict, deque, namedtuple
+from unittest import mock
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 import tap_unittest  # noqa: E402
@@ -164,6 +168,19 @@ class RoundTrips(unittest.TestCase):
                                                                      (1, 2, 3, 4)))
 
 
+    def test_large_integers(self):
+        """integers of more digits than str() takes come back, and the limit of the process stays"""
+        for n in (10 ** 599, 10 ** 600, -10 ** 601 - 1, 10 ** 4299, 10 ** 12000 + 7, -(7 ** 20000)):
+            self.assertEqual(across(n), n)
+        self.assertEqual(encode(10 ** 600 + 5)["v"], "1" + "0" * 599 + "5")
+        for wrong in ("", "-", "--1", "1_0", " 1", "+1", "\u0661", "1" * 600 + "x"):
+            with self.assertRaises(ValueError, msg=wrong):
+                decode({"$t": "int", "v": wrong})
+        with mock.patch.object(sys, "set_int_max_str_digits", create=True) as changed:
+            across(10 ** 12000)
+        changed.assert_not_called()
+
+
 class Refusals(unittest.TestCase):
     def test_cannot_cross(self):
         """functions, classes, generators, open files: an error that names the type"""
@@ -211,6 +228,31 @@ class Refusals(unittest.TestCase):
         for value in ({"$t": "int"}, {"$t": "int", "v": "1", "w": 2}):
             with self.assertRaises(ValueError):
                 decode(value)
+
+    def test_foreign_errors(self):
+        """what a class of the caller's or a reader of pictures raises is a ValueError as well"""
+        class Picky:
+            pass
+
+        @dataclasses.dataclass
+        class Strict:
+            name: str
+
+            def __post_init__(self):
+                raise Picky.error("no")
+        Picky.error = type("NeverHeardOf", (Exception,), {})
+        v = {"name": Strict.__qualname__, "module": Strict.__module__, "fields": {"name": "a"}}
+        with self.assertRaisesRegex(ValueError, "NeverHeardOf: no"):
+            decode({"$t": "dataclass", "v": v}, [Strict])
+        try:
+            import PIL.Image  # noqa: F401
+        except ImportError:
+            return
+        bomb = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">IIBBBBB", 60000, 60000, 8, 2, 0, 0, 0)
+        bomb += struct.pack(">I", zlib.crc32(bomb[12:])) + b"\0\0\0\0IDAT" + struct.pack(
+            ">I", zlib.crc32(b"IDAT"))
+        with self.assertRaisesRegex(ValueError, "DecompressionBomb"):
+            decode({"$t": "image", "v": base64.b64encode(bomb).decode()})
 
     def test_no_objects(self):
         """an array of objects, whose bytes would be pointers, is refused"""

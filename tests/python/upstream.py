@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
@@ -37,6 +38,36 @@ def install(place):
             lines = (ran.stderr or ran.stdout).strip().splitlines()
             return None, lines[-1] if lines else f"status {ran.returncode}"
     return os.path.join(place, "bin", "python"), None
+
+REQUIREMENTS = '''
+import sys, warnings
+from mellea.core import ModelOutputThunk
+from mellea.stdlib.context import ChatContext
+from nsbox.mellea.requirements import PythonExecutionReq as Req
+from nsbox.mellea.requirements import python_code_generation_requirements as bundle
+warnings.simplefilter("ignore")
+SECRET = f"import os\\nprint(os.path.exists({sys.argv[1]!r}), os.getuid())"
+
+def check(req, code):
+    text = f"Here:\\n```python\\n{code}\\n```\\nDone."
+    got = req.validation_fn(ChatContext().add(ModelOutputThunk(text)))
+    return got.as_bool(), got.reason
+
+def refused(make):
+    try:
+        make()
+    except ValueError as e:
+        return str(e)
+
+print('told', check(Req("local"), SECRET))
+print('told', check(Req("local_unsafe"), SECRET)[1].split()[0])
+print('told', check(Req(), "def f(:"), check(Req(max_output_chars=1), "print(111)")[0])
+print('told', check(Req(allow_unsafe_execution=True, timeout=1), "while True: pass"))
+print('told', check(Req(use_sandbox=True), "print(1)")[0], check(Req("local", allowed_imports=["math"]), "import os"))
+print('told', check(Req("local", max_output_chars=3), "print(1234)")[0], refused(lambda: Req("local", max_output_chars=0)))
+print('told', [type(r) is Req for r in bundle()].count(True), refused(lambda: bundle(timeout_seconds=0)),
+      refused(lambda: bundle(output_limit_chars=0)))
+'''
 
 
 class Upstream(unittest.TestCase):
@@ -70,6 +101,19 @@ class Upstream(unittest.TestCase):
                           "      isinstance(tool, AbstractMelleaTool),\n"
                           "      issubclass(m.CapabilityPolicy, CapabilityPolicy))")
         self.assertEqual(ran.stdout, "True 1 True True\n", ran.stderr)
+
+    def test_requirements(self):
+        """mellea's requirements run code in a box: extraction, deprecated flags, limits (M84 to M87)"""
+        with tempfile.NamedTemporaryFile(dir=os.environ.get("NSBOX_SCRATCH")) as secret:
+            ran = self.run_it("-c", REQUIREMENTS, secret.name)
+        told = [line[5:] for line in ran.stdout.splitlines() if line.startswith("told ")]
+        self.assertEqual(told, [
+            "(True, 'False 1000')", "True", "(False, 'Parse failed.') True",
+            "(False, 'Execution timed out.')",
+            "False (False, 'Unauthorized imports detected: os')",
+            "False max_output_chars must be positive, got 0",
+            "1 timeout_seconds must be positive, got 0 output_limit_chars must be positive, got 0"],
+            ran.stdout + ran.stderr)
 
     def test_cases(self):
         """all cases hold with the real classes as well"""

@@ -1,16 +1,21 @@
+# mypy: ignore-errors
+# pyright: basic, reportUndefinedVariable=false, reportOptionalMemberAccess=false
 # What runs in a box that stays: does errands of the host, many at once. Source text for the box's
 # interpreter, read by _stay.py and never imported there. errand_next() and errand_said() are
 # functions of the host.
 #
-# Must: answer each errand once with "end", whatever its command does; keep no command waiting for
-# another. Mustn't: hold more of an output than was asked for.
+# Must: answer each errand with "end", whatever its command does, and when a thread, a process or a
+# descriptor cannot be had; keep no command waiting for another. Mustn't: hold more of an output than
+# was asked for; let a command run that was cancelled before it started.
 import base64, errno, os, select, signal, stat, subprocess, threading, time
 
 CHUNK = 8 << 20         # bytes in a message; as base64 it fits into a frame
 PIPE_READS = 64         # enough for what a pipe holds; who was left behind may never end
 HOME = os.getcwd()
-held = {}               # number of an errand -> the descriptor of its input, or of its file
-running = {}            # number of an errand -> its process
+NOT_YET, UNWANTED = 0, -1
+held = {}               # number of an errand -> the descriptor of its input, or of its file; or why not
+running = {}            # number of an errand -> its process, or one of the two
+door = threading.Lock() # of running
 drains = select.epoll()
 
 
@@ -23,7 +28,13 @@ def place(path):
 
 
 def failed(number, error, what=""):
-    errand_said(number, "end", {"errno": error.errno or errno.EIO, "what": what})
+    why = getattr(error, "errno", None)
+    if why is None:
+        why = next((n for kind, n in ((ValueError, errno.EINVAL),   # a NUL in a name
+                                      (MemoryError, errno.ENOMEM),
+                                      (RuntimeError, errno.EAGAIN)) # no thread could be started
+                    if isinstance(error, kind)), errno.EIO)
+    errand_said(number, "end", {"errno": why, "what": what})
 
 
 # --- commands ------------------------------------------------------------------------------------
@@ -52,7 +63,10 @@ def kill_all(root):
     for number in (signal.SIGSTOP, signal.SIGKILL):
         seen = set()
         for _ in range(20):
-            new = members(root) - seen
+            try:
+                new = members(root) - seen
+            except OSError:     # no descriptor to look with: its group at least
+                new = {-root} - seen
             for pid in new:
                 try:
                     os.kill(pid, number)
@@ -124,12 +138,16 @@ def drain_forever():
     while True:
         for fd, _ in drains.poll():
             try:
-                if not os.read(fd, 1 << 18):
-                    os.close(fd)
+                if os.read(fd, 1 << 18):
+                    continue
             except BlockingIOError:
-                pass
+                continue
             except OSError:
-                os.close(fd)
+                pass
+            # Closing alone is not enough: while finish() holds the pipe as well, it would be
+            # reported under a number that meanwhile is another file's.
+            drains.unregister(fd)
+            os.close(fd)
 
 
 def finish(streams):
@@ -139,45 +157,66 @@ def finish(streams):
             if one.over or not one.read():
                 break
         if not one.over:
-            fd = os.dup(one.fd)
-            drains.register(fd, select.POLLIN)
+            try:
+                drains.register(os.dup(one.fd), select.POLLIN)
+            except OSError:
+                pass    # no descriptor: who was left behind has no reader any more
+
+
+def start(number, order, stdin):
+    env = dict(os.environb)
+    env.update((unpack(k), unpack(v)) for k, v in order["env"])
+    return subprocess.Popen(
+        [unpack(word) for word in order["argv"]], env=env, cwd=place(order["cwd"]),
+        start_new_session=True, stdin=subprocess.DEVNULL if stdin is None else stdin,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT if order["merged"] else subprocess.PIPE)
+
+
+def follow(number, process, streams, order):
+    """Until the end of @process; why it was ended by us, or None."""
+    with door:
+        unwanted = running[number] == UNWANTED
+        running[number] = process.pid
+    try:
+        if unwanted:
+            kill_all(process.pid)
+        return watch(process, streams, order)
+    except BaseException:
+        kill_all(process.pid)
+        raise
+    finally:
+        with door:
+            del running[number]     # before its number can be another's
+        process.wait()
 
 
 def do_exec(number, order):
     stdin = held.pop(number, None)
-    if stdin is not None:
-        os.lseek(stdin, 0, os.SEEK_SET)
-    env = dict(os.environb)
-    env.update((unpack(k), unpack(v)) for k, v in order["env"])
-    cwd = place(order["cwd"])
+    what = "command"
     try:
-        os.stat(os.path.join(cwd, b"."))    # Popen's error does not tell a folder from a command
-    except OSError as error:
-        return failed(number, error, "cwd")
-    merged = order["merged"]
-    try:
-        process = subprocess.Popen(
-            [unpack(word) for word in order["argv"]], env=env, cwd=cwd, start_new_session=True,
-            stdin=subprocess.DEVNULL if stdin is None else stdin, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT if merged else subprocess.PIPE)
-    except OSError as error:
-        return failed(number, error, "command")
-    except ValueError:      # a NUL in a word
-        return failed(number, OSError(errno.EINVAL, ""), "command")
-    finally:
+        if isinstance(stdin, Exception):
+            raise stdin
         if stdin is not None:
+            os.lseek(stdin, 0, os.SEEK_SET)
+        what = "cwd"
+        os.stat(os.path.join(place(order["cwd"]), b"."))    # Popen does not tell folder from command
+        what = "command"
+        process = start(number, order, stdin)
+    except Exception as error:
+        with door:
+            del running[number]
+        return failed(number, error, what)
+    finally:
+        if isinstance(stdin, int):
             os.close(stdin)
-    running[number] = process.pid
-    pipes = [process.stdout] if merged else [process.stdout, process.stderr]
+    pipes = [process.stdout] if order["merged"] else [process.stdout, process.stderr]
     streams = [Stream(pipe, order["room"]) for pipe in pipes]
     try:
-        why = watch(process, streams, order)
+        why = follow(number, process, streams, order)
+        finish(streams)
     finally:
-        del running[number]     # before its number can be another's
-        process.wait()
-    finish(streams)
-    for pipe in pipes:
-        pipe.close()
+        for pipe in pipes:
+            pipe.close()
     for name, one in zip(("stdout", "stderr"), streams):
         data = b"".join(one.parts)
         for at in range(0, len(data), CHUNK):
@@ -188,14 +227,23 @@ def do_exec(number, order):
 
 
 def take_stdin(number, order):
-    if number not in held:
-        held[number] = os.memfd_create("stdin")
-    put(held[number], unpack(order["data"]))
+    try:
+        if number not in held:
+            held[number] = os.memfd_create("stdin")
+        if isinstance(held[number], int):
+            put(held[number], unpack(order["data"]))
+    except (OSError, MemoryError) as error:
+        drop(number, order)
+        held[number] = error        # for the command, which is not started then
 
 
 def kill(number, order):
-    if number in running:
-        kill_all(running[number])
+    with door:
+        pid = running.get(number)
+        if pid == NOT_YET:
+            running[number] = UNWANTED
+    if pid:
+        kill_all(pid)
 
 
 # --- files ---------------------------------------------------------------------------------------
@@ -227,16 +275,14 @@ def do_write(number, order):
             held[number] = fd
         else:
             os.close(fd)
-    except OSError as error:
+    except Exception as error:
         return failed(number, error)
-    except ValueError:
-        return failed(number, OSError(errno.EINVAL, ""))
     errand_said(number, "end", {"code": 0})
 
 
 def drop(number, order):
     fd = held.pop(number, None)
-    if fd is not None:
+    if isinstance(fd, int):
         os.close(fd)
 
 
@@ -266,16 +312,32 @@ def read_all(number, path, room):
 def do_read(number, order):
     try:
         read_all(number, place(order["path"]), order["room"])
-    except OSError as error:
+    except Exception as error:
         return failed(number, error)
-    except ValueError:
-        return failed(number, OSError(errno.EINVAL, ""))
     errand_said(number, "end", {"code": 0})
 
 
 # --- the loop ------------------------------------------------------------------------------------
 AT_ONCE = {"stdin": take_stdin, "kill": kill, "drop": drop}
 THREADS = {"exec": do_exec, "write": do_write, "read": do_read}
+
+
+def work(what, number, order):
+    try:
+        THREADS[what](number, order)
+    except Exception as error:      # after the start of a command: nobody else answers for it
+        failed(number, error, "command")
+
+
+def begin(what, number, order):
+    if what == "exec":
+        running[number] = NOT_YET
+    try:
+        threading.Thread(target=work, args=(what, number, order), daemon=True).start()
+    except (RuntimeError, MemoryError) as error:
+        running.pop(number, None)
+        drop(number, order)
+        failed(number, error, "command")
 
 
 def errands():
@@ -292,7 +354,7 @@ def errands():
             if what in AT_ONCE:
                 AT_ONCE[what](number, order)
             else:
-                threading.Thread(target=THREADS[what], args=(number, order), daemon=True).start()
+                begin(what, number, order)
 
 
 errands()

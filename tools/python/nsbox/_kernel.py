@@ -11,6 +11,7 @@ import asyncio
 import base64
 import html
 import inspect
+import weakref
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Awaitable, Callable, Iterable, Mapping, Sequence, TypeVar
@@ -103,6 +104,16 @@ class Cell:
         return self.status == _FINAL
 
     @property
+    def stdout_truncated(self) -> bool:
+        """There was more than limits.stdout; `stdout` is the begin of it."""
+        return bool(self.record.get("stdout_truncated"))
+
+    @property
+    def stderr_truncated(self) -> bool:
+        """There was more than limits.stderr; `stderr` is the begin of it."""
+        return bool(self.record.get("stderr_truncated"))
+
+    @property
     def value(self) -> Any:
         """The value of the last expression, decoded anew at each use; None when there was none.
         A Remote when it could not cross; ValueError when the box sent what is no value."""
@@ -120,7 +131,8 @@ class Cell:
         return self.value
 
     def _repr_html_(self) -> str:
-        parts = [f"<pre>{html.escape(t)}</pre>" for t in (self.stdout, self.stderr) if t]
+        parts = [f"<pre>{html.escape(text)}{' [...]' if is_cut else ''}</pre>" for text, is_cut in (
+            (self.stdout, self.stdout_truncated), (self.stderr, self.stderr_truncated)) if text]
         for display in self.displays:
             if "image/png" in display.mime:
                 data = base64.b64encode(display.data("image/png")).decode("ascii")
@@ -135,11 +147,26 @@ class Cell:
         return f"<div class='nsbox-cell'>{''.join(parts)}</div>"
 
 
+def _base64(data: str | bytes) -> str:
+    """Lone surrogates as the bytes that they would be, as in source text."""
+    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    return base64.b64encode(raw).decode("ascii")
+
+
 def _error_of(record: Mapping[str, Any] | None) -> CellError | None:
     if record is None:
         return None
     return CellError(str(record.get("name")), str(record.get("value")),
                      tuple(map(str, record.get("traceback") or ())))
+
+
+async def _caught(work: Awaitable[Any]) -> tuple[Any, BaseException | None]:
+    """The value of @work, or what it raised. SystemExit as a value: as an exception of a task
+    it would end the event loop, and with it every call."""
+    try:
+        return await work, None
+    except (Exception, SystemExit) as e:
+        return None, e
 
 
 class _Pieces:
@@ -180,19 +207,32 @@ class _Pieces:
     async def _answer(self, event: Event) -> None:
         kernel = self.kernel
         try:
-            value = await asyncio.wait_for(self._invoke(event), kernel.call_seconds)
-            reply = {"value": _typed.encode(value)}
+            reply = {"value": _typed.encode(await self._in_time(event))}
             if len(_frames.encode(reply)) > kernel.reply_bytes:
                 raise UsageError(f"the value has more than {kernel.reply_bytes} bytes")
-        except asyncio.TimeoutError:
-            reply = {"error": {"name": "TimeoutError", "value":
-                               f"{event.get('name')}() took more than {kernel.call_seconds:g} s"}}
-        except Exception as e:  # whatever the function raises is the answer
+        except (Exception, SystemExit) as e:    # whatever the function raises is the answer
             # str() of a KeyError is the repr() of its key, and would be quoted once more there.
             text = str(e.args[0]) if type(e) is KeyError and len(e.args) == 1 else str(e)
             text = text.encode("utf-8", "backslashreplace").decode("utf-8")[:1 << 16]
             reply = {"error": {"name": type(e).__name__, "value": text}}
         kernel._reply(event["call"], reply)
+
+    async def _in_time(self, event: Event) -> Any:
+        # Not wait_for(): its TimeoutError cannot be told from one that the function raises.
+        seconds = self.kernel.call_seconds
+        task = asyncio.ensure_future(_caught(self._invoke(event)))
+        try:
+            await asyncio.wait([task], timeout=seconds)
+        finally:
+            task.cancel()       # does nothing to one that is done
+        if not task.done():
+            raise TimeoutError(f"{event.get('name')}() took more than {seconds:g} s")
+        if task.cancelled():    # by itself: what it waited for was cancelled
+            raise RuntimeError(f"{event.get('name')}() was cancelled")
+        value, error = task.result()
+        if error is not None:
+            raise error
+        return value
 
     async def _invoke(self, event: Event) -> Any:
         name = event.get("name", "")
@@ -234,6 +274,9 @@ class AsyncKernel:
         self._functions: dict[str, Function] = {}
         self._turn = asyncio.Lock()
         self._closed = False
+        # Whoever forgets the kernel forgets the box: it would be held for a day.
+        self._forgotten = weakref.finalize(self, connection.abandon, {"op": "close", "box": box})
+        self._forgotten.atexit = False
         self.language = language
         self.call_seconds = CALL_SECONDS
         self.reply_bytes = REPLY_BYTES
@@ -320,8 +363,7 @@ class AsyncKernel:
         """Run a command in the same box; `exit_code` is 128+n after signal n, 127 not found."""
         fields: dict[str, Any] = {"argv": list(argv)}
         if stdin is not None:
-            data = stdin.encode("utf-8") if isinstance(stdin, str) else stdin
-            fields["stdin"] = base64.b64encode(data).decode("ascii")
+            fields["stdin"] = _base64(stdin)
         if cwd is not None:
             fields["cwd"] = cwd
         if env:
@@ -332,20 +374,25 @@ class AsyncKernel:
 
     async def put(self, path: str, data: str | bytes, mode: int | None = None) -> Cell:
         """Write a file in the box."""
-        raw = data.encode("utf-8") if isinstance(data, str) else data
-        fields: dict[str, Any] = {"path": path, "data": base64.b64encode(raw).decode("ascii")}
+        fields: dict[str, Any] = {"path": path, "data": _base64(data)}
         if mode is not None:
             fields["mode"] = mode
         return await self._ask("put", fields)
 
     async def get(self, path: str, max_bytes: int | None = None) -> bytes:
-        """Read a file of the box. Raises ExecutionError when it cannot be read."""
+        """Read a file of the box; with @max_bytes its first so many. Raises ExecutionError when
+        it cannot be read, UsageError when it is too large to come back whole and no @max_bytes
+        says that a part will do."""
         fields: dict[str, Any] = {"path": path}
         if max_bytes is not None:
             fields["max_bytes"] = max_bytes
         cell = await self._ask("get", fields)
         if not cell.ok:
             raise ExecutionError(cell)
+        if max_bytes is None and cell.record.get("truncated"):
+            raise UsageError(f"{path} has {cell.record.get('size')} bytes, of which "
+                             f"{len(cell.data)} can come back at once",
+                             hint="give max_bytes for a part, or split the file in the box")
         return cell.data
 
     async def list(self, path: str = ".") -> Any:
@@ -365,6 +412,7 @@ class AsyncKernel:
         if self._closed:
             return None
         self._closed = True
+        self._forgotten.detach()
         if self._connection.lost:
             return None
         got = await self._connection.request("close", {"box": self._box})
@@ -452,5 +500,7 @@ class Kernel:
         self._background.call(lambda _: self._async.interrupt())
 
     def close(self) -> Result | None:
-        """As AsyncKernel.close()."""
+        """As AsyncKernel.close(). None as well when the interpreter ends, and ended it."""
+        if self._background.is_over:
+            return None
         return self._background.call(lambda _: self._async.close())

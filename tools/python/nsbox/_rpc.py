@@ -227,6 +227,18 @@ class Connection:
             self._writer.write(_frames.encode(
                 {"id": next(self._ids), "op": "cancel", "target": number}))
 
+    def abandon(self, fields: dict[str, Any]) -> None:
+        """Send a request whose answer nobody waits for. From any thread, also from a finalizer;
+        where it cannot be sent any more, what it would end has ended."""
+        def send() -> None:
+            if self._lost is None and not self._closing:
+                self._writer.write(_frames.encode({"id": next(self._ids), **fields}))
+        if os.getpid() == self._owner and not self.lost and not self._loop.is_closed():
+            try:
+                self._loop.call_soon_threadsafe(send)
+            except RuntimeError:
+                pass    # the loop was closed meanwhile
+
     async def _send(self, frame: bytes) -> None:
         self._writer.write(frame)
         try:

@@ -108,6 +108,11 @@ class AsyncSandbox:
         if self._connection is not None:
             await self._connection.aclose()
 
+    def hang_up(self) -> None:
+        """Have the child end all boxes, without waiting for that; from any thread."""
+        if self._connection is not None and self._connection.child is not None:
+            self._connection.child.hang_up()
+
     async def __aenter__(self) -> "AsyncSandbox":
         return await self.connect()
 
@@ -199,13 +204,9 @@ class Sandbox:
 
     def __init__(self, *, binary: str | None = None, **options: Any) -> None:
         self._async = AsyncSandbox(binary=binary, **options)
-        self._owner = os.getpid()
         self._background = background()
 
     def _call(self, make: Callable[[Caller], Coroutine[Any, Any, T]]) -> T:
-        if os.getpid() != self._owner:
-            raise UsageError("this sandbox belongs to the process that was forked",
-                             hint="make a new one after the fork")
         return self._background.call(make)
 
     def _with(self, make: Callable[[Caller], Coroutine[Any, Any, T]]) -> T:
@@ -222,8 +223,9 @@ class Sandbox:
         self.close()
 
     def close(self) -> None:
-        """End all boxes and the child. May be called again."""
-        self._call(lambda _: self._async.close())
+        """End all boxes and the child. May be called again, also while the interpreter ends."""
+        if not self._background.is_over:
+            self._call(lambda _: self._async.close())
 
     @property
     def hello(self) -> dict[str, Any]:

@@ -15,9 +15,11 @@ import asyncio
 import base64
 import binascii
 import collections
+import copy
 import errno
 import itertools
 import os
+import weakref
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any, Coroutine, Mapping, Sequence, TypeVar
@@ -26,11 +28,13 @@ from ._background import background
 from ._options import request_fields
 from ._rpc import Connection
 from ._sandbox import AsyncSandbox
-from .errors import BusyError, ConnectionLostError, UsageError
+from .errors import BusyError, ConnectionLostError, NsboxError, UsageError
 
 T = TypeVar("T")
 _CHUNK = 8 << 20        # bytes in a message; as base64 it fits into a frame
 _BATCH = 16 << 20       # about the most bytes of errands in one answer
+_NAME_BYTES = 4095      # PATH_MAX
+_WORDS_BYTES = 6 << 20  # of argv and env together; no Linux takes more
 _PATIENCE = 20.0        # seconds over its timeout until a command is given up
 
 # For a box that many commands share; what the caller sets wins.
@@ -73,6 +77,14 @@ class FileTooLargeError(OSError):
     """The file has more bytes than were asked for."""
 
 
+class CommandTimeoutError(TimeoutError):
+    """The command was killed at the end of its time. `finished` has what it printed until then."""
+
+    def __init__(self, text: str, finished: Finished) -> None:
+        super().__init__(text)
+        self.finished = finished
+
+
 class OutputTooLongError(Exception):
     """There was more output than was asked for, and the command was killed. `finished` has the begin."""
 
@@ -85,8 +97,22 @@ def _pack(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
 
 
+def bytes_of(text: str) -> bytes:
+    """As os.fsencode(); a lone surrogate that is no byte, as a model may write one, becomes the
+    bytes that it would be: the command judges them, not we."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
 def _packed(text: str) -> str:
-    return _pack(os.fsencode(text))
+    return _pack(bytes_of(text))
+
+
+def _check_name(path: str) -> None:
+    if len(bytes_of(path)) > _NAME_BYTES:
+        raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), path[:80])
 
 
 @dataclass
@@ -101,6 +127,13 @@ def _tagged_bytes(value: Any) -> bytes:
     if not isinstance(value, dict) or value.get("$t") != "bytes":
         raise ValueError("no bytes")
     return base64.b64decode(value["v"], validate=True)
+
+
+def _errno_of(end: Mapping[str, Any]) -> int | None:
+    number = end.get("errno")
+    if number is None:
+        return None
+    return number if type(number) is int and 0 < number < 4096 else errno.EIO
 
 
 class AsyncStay:
@@ -130,8 +163,12 @@ class AsyncStay:
                                ConnectionLostError("opening the box was cancelled"))
                     await self._sandbox.close()
                     raise
+        self._usable()
+
+    def _usable(self) -> None:
+        # Each time a new exception: one that is raised twice adds up tracebacks.
         if self._lost is not None:
-            raise self._lost
+            raise copy.copy(self._lost)
 
     async def _start(self) -> None:
         await self._sandbox.connect()
@@ -149,8 +186,12 @@ class AsyncStay:
         if self._cell is not None:
             await asyncio.wait([self._cell])
 
+    def hang_up(self) -> None:
+        """End the box without waiting; from any thread."""
+        self._sandbox.hang_up()
+
     async def _in_box(self, op: str, **fields: Any) -> dict[str, Any]:
-        done = await self._connection.request(op, {"box": self._name, **fields}, self._hear)
+        done: dict[str, Any] = await self._connection.request(op, {"box": self._name, **fields}, self._hear)
         if done.get("status") != "ok":
             error = done.get("error") or {}
             raise ConnectionLostError(
@@ -159,7 +200,7 @@ class AsyncStay:
         return done
 
     async def _run_cell(self) -> None:
-        source = resources.files(__package__).joinpath("_errand.py").read_text("utf-8")
+        source = resources.files("nsbox").joinpath("_errand.py").read_text("utf-8")
         try:
             await self._in_box("execute", code=source, store=False)
             self._fail(ConnectionLostError("the box stopped taking commands"))
@@ -170,7 +211,7 @@ class AsyncStay:
         self._lost = self._lost or why
         for errand in list(self._errands.values()):
             if not errand.end.done():
-                errand.end.set_exception(self._lost)
+                errand.end.set_exception(copy.copy(self._lost))
 
     @property
     def lost(self) -> bool:
@@ -224,13 +265,13 @@ class AsyncStay:
             return
         stream += data
 
-    def _order(self, number: int, what: str, data: bytes = b"", **fields: Any) -> None:
-        if self._lost is not None:
-            raise self._lost
+    def _order(self, number: int, what: str, data: bytes = b"", size: int = 0,
+               **fields: Any) -> None:
+        self._usable()
         order = {"n": number, "do": what, **fields}
         if what in ("stdin", "write"):
             order["data"] = _pack(data)
-        self._orders.append((len(data), order))
+        self._orders.append((len(data) + size, order))
         self._hand_out()
 
     async def _begin(self, number: int, room: int) -> _Errand:
@@ -245,12 +286,15 @@ class AsyncStay:
         try:
             return await asyncio.wait_for(self._errands[number].end, patience)
         except (asyncio.CancelledError, asyncio.TimeoutError) as e:
-            if self._lost is None:
+            try:
                 self._order(number, "kill")
                 self._order(number, "drop")
+            except NsboxError:
+                pass    # the box is gone, and the command with it
             if isinstance(e, asyncio.CancelledError):
                 raise
-            raise TimeoutError("the box says nothing of a command that is over its time") from None
+            raise CommandTimeoutError("the box says nothing of a command that is over its time",
+                                      Finished(-1, b"", b"")) from None
         finally:
             del self._errands[number]
 
@@ -261,7 +305,7 @@ class AsyncStay:
         """Run a command in the box and wait for its end.
 
         @cwd: relative ones are within the box's working folder. @timeout: seconds; then it and
-        all that it started is killed, and TimeoutError raised. @room: bytes kept of each stream.
+        all that it started is killed, and CommandTimeoutError raised. @room: bytes kept of each stream.
         @strict: more output is OutputTooLongError, and kills. @merged: stderr goes to stdout.
         Raises CommandError when it cannot be started, PermissionError when it may not be.
         """
@@ -269,6 +313,10 @@ class AsyncStay:
             raise UsageError("argv wants a list of words, the command first")
         if timeout is not None and timeout <= 0:
             raise UsageError(f"timeout: {timeout!r} is no number of seconds")
+        size = sum(len(bytes_of(w)) for w in (*argv, *(x for pair in (env or {}).items() for x in pair)))
+        if size > _WORDS_BYTES:
+            raise CommandError(errno.E2BIG, os.strerror(errno.E2BIG), argv[0][:80])
+        _check_name(cwd)
         number = next(self._numbers)
         errand = await self._begin(number, room)
         pairs = [[_packed(k), _packed(v)] for k, v in (env or {}).items()]
@@ -276,7 +324,7 @@ class AsyncStay:
             if input is not None:
                 for at in range(0, len(input) or 1, _CHUNK):
                     self._order(number, "stdin", input[at:at + _CHUNK])
-            self._order(number, "exec", argv=[_packed(word) for word in argv], env=pairs,
+            self._order(number, "exec", size=size, argv=[_packed(word) for word in argv], env=pairs,
                         cwd=_packed(cwd), timeout=timeout, room=room, strict=strict,
                         merged=merged)
         except BaseException:
@@ -285,19 +333,19 @@ class AsyncStay:
         end = await self._end(number, None if timeout is None else timeout + _PATIENCE)
         self._raise_for(end, argv[0], cwd)
         code = end.get("code")
-        finished = Finished(code if isinstance(code, int) else -1,
+        finished = Finished(code if type(code) is int and 0 <= code < 256 else -1,
                             bytes(errand.streams["stdout"]), bytes(errand.streams["stderr"]),
                             end.get("cut") is True)
         if end.get("why") == "timeout":
-            raise TimeoutError(f"{argv[0]}: no end within {timeout:g} s")
+            raise CommandTimeoutError(f"{argv[0]}: no end within {timeout:g} s", finished)
         if end.get("why") == "output" or strict and finished.truncated:
             raise OutputTooLongError(finished)
         return finished
 
     @staticmethod
     def _raise_for(end: Mapping[str, Any], command: str, cwd: str) -> None:
-        number = end.get("errno")
-        if not isinstance(number, int):
+        number = _errno_of(end)
+        if number is None:
             return
         if end.get("what") == "cwd":
             raise CommandError(number, os.strerror(number), cwd)
@@ -308,6 +356,7 @@ class AsyncStay:
     # --- files -----------------------------------------------------------------------
     async def write(self, path: str, data: bytes) -> None:
         """Make or replace a file, and the folders above it. Raises the classes of OSError."""
+        _check_name(path)
         number = next(self._numbers)
         for at in range(0, len(data) or 1, _CHUNK):
             await self._begin(number, 0)
@@ -321,6 +370,7 @@ class AsyncStay:
 
     async def read(self, path: str, room: int = 100 << 20) -> bytes:
         """A file's bytes. Raises the classes of OSError; FileTooLargeError: more than @room."""
+        _check_name(path)
         number = next(self._numbers)
         errand = await self._begin(number, room)
         try:
@@ -333,8 +383,8 @@ class AsyncStay:
 
     @staticmethod
     def _raise_for_file(end: Mapping[str, Any], path: str) -> None:
-        number = end.get("errno")
-        if isinstance(number, int):
+        number = _errno_of(end)
+        if number is not None:
             if number == errno.EFBIG:
                 raise FileTooLargeError(number, os.strerror(number), path)
             raise OSError(number, os.strerror(number), path)
@@ -348,22 +398,20 @@ class Stay:
     """
 
     def __init__(self, **options: Any) -> None:
-        self._owner = os.getpid()
         self._background = background()
         self.inner = AsyncStay(**options)
-
-    def _check(self) -> None:
-        if os.getpid() != self._owner:
-            raise UsageError("this box belongs to the process that was forked",
-                             hint="make a new one after the fork")
+        # The task of its cell keeps `inner` alive; who forgets this object forgets the box.
+        weakref.finalize(self, self.inner.hang_up).atexit = False
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Run @work, of `inner`, and wait."""
-        self._check()
         return self._background.call(lambda _: work)
 
     async def on_loop(self, work: Coroutine[Any, Any, T]) -> T:
         """Run @work, of `inner`, from another asyncio loop."""
-        self._check()
-        return await asyncio.wrap_future(
-            asyncio.run_coroutine_threadsafe(work, self._background.loop))
+        return await asyncio.wrap_future(self._background.submit(work))
+
+    def close(self) -> None:
+        """End the box, also while the interpreter ends. May be called again."""
+        if not self._background.is_over:
+            self.call(self.inner.close())

@@ -12,7 +12,6 @@ a class of the caller's is used only when it was given in `types`.
 from __future__ import annotations
 
 import base64
-import binascii
 import builtins
 import collections
 import dataclasses
@@ -33,6 +32,8 @@ TAG = "$t"
 EXACT = 1 << 53
 ROOM = 56               # levels of JSON for one value; a frame has 64
 DIGITS = 40_000         # of an integer; converting takes quadratic time
+_PART_DIGITS = 600      # converted at once, see _decimal()
+_PART = 10 ** _PART_DIGITS
 _MAX_CALLABLE = 255     # names of fields of a generated class
 
 
@@ -88,20 +89,17 @@ def _integer(n: int) -> Any:
         return int(n)
     if n.bit_length() > DIGITS * 3:
         raise UsageError(f"an integer of {n.bit_length()} bits cannot be sent")
-    return _tagged("int", _with_any_digits(lambda: str(int(n))))
+    return _tagged("int", _decimal(int(n)))
 
 
-def _with_any_digits(convert: Callable[[], Any]) -> Any:
-    """str() and int() refuse more than 4300 digits (3.11); DIGITS is our own bound."""
-    get = getattr(sys, "get_int_max_str_digits", None)
-    if get is None or not get():
-        return convert()
-    old = get()
-    sys.set_int_max_str_digits(0)
-    try:
-        return convert()
-    finally:
-        sys.set_int_max_str_digits(old)
+def _decimal(n: int) -> str:
+    """str() of any size: that refuses more than 4300 digits, or what the process sets (640 at
+    least), and setting it for a moment would be seen by other threads."""
+    sign, n, parts = "-" if n < 0 else "", abs(n), []
+    while n >= _PART:
+        n, part = divmod(n, _PART)
+        parts.append(str(part).zfill(_PART_DIGITS))
+    return sign + str(n) + "".join(reversed(parts))
 
 
 def _float(x: float) -> Any:
@@ -258,8 +256,9 @@ class Decoder:
         """The value of typed JSON. Raises ValueError for what is none."""
         try:
             return self._value(value)
-        except (KeyError, TypeError, AttributeError, IndexError, ArithmeticError, OSError,
-                RecursionError, binascii.Error, MemoryError) as e:
+        except (ValueError, ImportError):
+            raise
+        except Exception as e:  # PIL and classes of the caller's have many kinds of their own
             raise ValueError(f"a value of the box cannot be taken over: "
                              f"{type(e).__name__}: {e}") from None
 
@@ -332,7 +331,14 @@ class Decoder:
 def _int_of(v: Any) -> int:
     if not isinstance(v, str) or len(v) > DIGITS:
         raise ValueError("an integer with too many digits")
-    return int(_with_any_digits(lambda: int(v)))
+    digits = v.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()):
+        raise ValueError("an integer that is none")
+    value = 0
+    for at in range(0, len(digits), _PART_DIGITS):
+        part = digits[at:at + _PART_DIGITS]
+        value = value * 10 ** len(part) + int(part)
+    return -value if v != digits else value
 
 
 def _float_of(v: Any) -> float:

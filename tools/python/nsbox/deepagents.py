@@ -22,7 +22,7 @@ from deepagents.backends.protocol import (ExecuteResponse, FileDownloadResponse,
                                           FileUploadResponse)
 from deepagents.backends.sandbox import BaseSandbox
 
-from ._stay import CommandError, Stay
+from ._stay import CommandError, CommandTimeoutError, Stay
 from .errors import NsboxError
 
 __all__ = ["NsboxSandbox"]
@@ -67,7 +67,7 @@ class NsboxSandbox(BaseSandbox):
 
     def close(self) -> None:
         """Kill all that runs in the box; its files are gone. May be called again."""
-        self._stay.call(self._stay.inner.close())
+        self._stay.close()
 
     # --- commands ------------------------------------------------------------------
     async def _run(self, command: str, timeout: int | None) -> ExecuteResponse:
@@ -76,9 +76,11 @@ class NsboxSandbox(BaseSandbox):
             done = await self._stay.inner.exec(
                 ["/bin/sh", "-c", command], timeout=seconds or None, room=self._output,
                 merged=True)
-        except TimeoutError:
-            return ExecuteResponse(f"Error: the command was killed after {seconds} s",
-                                   exit_code=_TIMED_OUT)
+        except CommandTimeoutError as e:
+            text = e.finished.stdout.decode("utf-8", "replace")
+            text += "\n" if text and not text.endswith("\n") else ""
+            return ExecuteResponse(f"{text}Error: the command was killed after {seconds} s",
+                                   exit_code=_TIMED_OUT, truncated=e.finished.truncated)
         except (CommandError, PermissionError) as e:
             return ExecuteResponse(f"Error: {e.strerror}", exit_code=126)
         return ExecuteResponse(done.stdout.decode("utf-8", "replace"), exit_code=done.code,

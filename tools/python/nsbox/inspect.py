@@ -26,7 +26,7 @@ from inspect_ai.util import (ExecResult, OutputLimitExceededError, SandboxEnviro
 from inspect_ai.util import _sandbox as _upstream
 from pydantic import BaseModel, ConfigDict
 
-from ._stay import CommandError, FileTooLargeError, OutputTooLongError, Stay
+from ._stay import CommandError, FileTooLargeError, OutputTooLongError, Stay, bytes_of
 from .errors import NsboxError, UsageError
 
 __all__ = ["NsboxConfig", "NsboxSandboxEnvironment"]
@@ -115,7 +115,7 @@ class NsboxSandboxEnvironment(SandboxEnvironment):
                     env: dict[str, str] | None, timeout: int | None) -> ExecResult[str]:
         limits = SandboxEnvironmentLimits
         room, room_text = limits.MAX_EXEC_OUTPUT_SIZE, limits.MAX_EXEC_OUTPUT_SIZE_STR
-        data = input.encode("utf-8") if isinstance(input, str) else input
+        data = bytes_of(input) if isinstance(input, str) else input
         try:
             done = await self._stay.on_loop(self._stay.inner.exec(
                 cmd, input=data, cwd=cwd or "", env=env, timeout=timeout, room=room, strict=True))
@@ -133,7 +133,7 @@ class NsboxSandboxEnvironment(SandboxEnvironment):
                           done.stderr.decode("utf-8", "replace"))
 
     async def write_file(self, file: str, contents: str | bytes) -> None:
-        data = contents.encode("utf-8") if isinstance(contents, str) else contents
+        data = bytes_of(contents) if isinstance(contents, str) else contents
         try:
             await self._stay.on_loop(self._stay.inner.write(file, data))
         except NsboxError as e:

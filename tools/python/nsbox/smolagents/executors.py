@@ -202,7 +202,7 @@ class NsboxPythonExecutor(_Ending, PythonExecutor):
                                         (f" ({GONE})" if cell.restarted else ""))
         if not cell.ok:
             error = InterpreterError(self._complaint(cell, code_action))
-            error.cell = cell
+            setattr(error, "cell", cell)    # smolagents' own class knows of none
             raise error
         return CodeOutput(output=_value_of(cell), logs=str(prints), is_final_answer=False)
 

@@ -1,4 +1,5 @@
 # mypy: ignore-errors
+# pyright: basic, reportUndefinedVariable=false
 # Runs in the box of an executor before its first cell, by exec() with a namespace of its own:
 # what a cell calls its variables ("list", "type") changes nothing here. Never imported.
 # Given: MAIN, the namespace of cells; TRANSFORMERS, functions (tree, _ast module) -> tree that

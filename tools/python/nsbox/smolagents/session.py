@@ -24,7 +24,7 @@ GONE = "the interpreter was started anew: its variables are gone"
 
 
 def _prelude(is_local: bool) -> str:
-    source = importlib.resources.files(__package__).joinpath("prelude.py").read_text("utf-8")
+    source = importlib.resources.files("nsbox.smolagents").joinpath("prelude.py").read_text("utf-8")
     return (f"exec(compile({source!r}, '<nsbox>', 'exec'), {{'__name__': 'nsbox_smolagents', "
             "'__builtins__': __builtins__, 'MAIN': globals(), "
             f"'TRANSFORMERS': __nsbox_transformers__, 'LOCAL': {is_local}}})")
@@ -99,8 +99,9 @@ class Session:
             self.has_run = True
             return kernel.execute(code, timeout=timeout, on_stdout=on_print, on_stderr=on_print,
                                   keep_output=False)
-        cell = self._guard(work)
-        answer, self._answer = self._answer, None
+        with self._lock:        # until the answer is taken: another thread's call clears it
+            cell = self._guard(work)
+            answer, self._answer = self._answer, None
         return cell, answer
 
     def look(self, expression: str) -> Cell:
