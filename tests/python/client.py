@@ -99,6 +99,12 @@ class Errors(unittest.TestCase):
             self.assertEqual(str(got), "mounts: m: Permission denied; h")
         self.assertEqual(errors.error_from_record({"code": "new"}).code, "new")
 
+    def test_once(self):
+        """the system's words are said once, whoever says them"""
+        for message in ("open /nope", "open /nope: No such file or directory"):
+            self.assertEqual(str(nsbox.SetupError(message, stage="prepare", os_errno=2, hint="h")),
+                             "prepare: open /nope: No such file or directory; h")
+
     def test_pickle(self):
         """an error crosses process pools whole"""
         import pickle

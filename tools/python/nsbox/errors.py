@@ -29,6 +29,8 @@ class NsboxError(Exception):
     def __str__(self) -> str:
         where = f"{self.stage}: " if self.stage else ""
         why = f": {os.strerror(self.os_errno)}" if self.os_errno else ""
+        if self.message.endswith(why):      # the record's message may have it already
+            why = ""
         remedy = f"; {self.hint}" if self.hint else ""
         return f"{where}{self.message}{why}{remedy}"
 
