@@ -1,4 +1,4 @@
-# as: root user
+# as: user
 # in: testnet
 """Packages of npm: `--language javascript --with SPEC`. The registries are servers of this suite on the loopback."""
 
