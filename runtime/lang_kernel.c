@@ -52,7 +52,8 @@ void kernel_javascript(struct draft *d)
 	struct buf b = BUF_INIT(BOOT_MAX);
 
 	draft_arg(d, path);
-	buf_add(&b, kernel_types_js, sizeof(kernel_types_js));
+	buf_add(&b, kernel_types_js, sizeof(kernel_types_js)); /* begins with 'use strict' */
+	js_setting(&b, "PROJECT", d->r->project);
 	buf_add(&b, kernel_js, sizeof(kernel_js));
 	draft_file(d, path, &b);
 }

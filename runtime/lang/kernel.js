@@ -1,7 +1,8 @@
 // The interpreter that stays: runs one cell after another in node's own REPL, so that
 // const and let live on and await works at the top. Run in the box, as the payload.
 // Speaks with the library by descriptor 3: frames of 4 bytes length (big-endian) and
-// JSON, one request at a time. lang.c puts kernel_types.js in front.
+// JSON, one request at a time. lang_kernel.c puts kernel_types.js in front, and
+// PROJECT: a folder whose packages a cell may import, or null.
 // Must: turn what a cell does into its event "done", or die. What process.exit() ends,
 // the library starts anew.
 // Mustn't: end because a callback of the user's threw.
@@ -31,6 +32,30 @@ function send(message) {
 		throw new Untransferable('the message is too large');
 	head.writeUInt32BE(body.length);
 	channel.write(Buffer.concat([head, body]));
+}
+
+// ------------------------------------------------------------------ imports
+
+// Runs in node's own thread for such hooks. What import() finds from the current folder, as
+// the REPL has it, goes before what the project has.
+const RESOLVE = (from) => `export async function resolve(specifier, context, next) {
+	try {
+		return await next(specifier, context);
+	} catch (error) {
+		if (error.code !== 'ERR_MODULE_NOT_FOUND' || /^[./#]|^[a-z]+:/i.test(specifier))
+			throw error;
+		return next(specifier, { ...context, parentURL: ${JSON.stringify(from)} })
+			.catch(() => { throw error; });
+	}
+}`;
+
+// require() has NODE_PATH, which import() ignores. Node has such hooks since 18.19.
+function importFromProject() {
+	const { register } = require('module');
+	const from = require('url').pathToFileURL(path.join(PROJECT, '/')).href;
+
+	if (register)
+		register(`data:text/javascript,${encodeURIComponent(RESOLVE(from))}`);
 }
 
 // ------------------------------------------------------------------- errors
@@ -413,5 +438,7 @@ process.on('SIGINT', interrupted);
 process.on('uncaughtException', loose);
 process.on('unhandledRejection', loose);
 globalThis.display = display;
+if (PROJECT)
+	importFromProject();
 process.argv[1] = '<cell>';
 send({ event: 'ready', language: 'javascript', version: process.versions.node });

@@ -2,11 +2,13 @@
 """Kernels of JavaScript and bash; that of Python without a box around it."""
 
 import base64
+import json
 import os
 import shutil
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "harness"))
+from box import SCRATCH  # noqa: E402
 from cells import UNSUPPORTED, USAGE, Kernel, Refused  # noqa: E402
 from host import become_reaper, leftovers  # noqa: E402
 from tap import run_tests  # noqa: E402
@@ -136,6 +138,28 @@ def javascript_calls_the_host(tap):
 
 
 @needs_node
+def javascript_finds_a_projects_packages(tap):
+    folder = os.path.join(SCRATCH, "kernel-project")
+    shutil.rmtree(folder, ignore_errors=True)
+    for name, entry, text in (("old", "index.js", "module.exports = 'old'"), ("new", "index.mjs", "export default 'new'")):
+        package = os.path.join(folder, "node_modules", name)
+        os.makedirs(package)
+        with open(os.path.join(package, "package.json"), "w", encoding="utf-8") as f:
+            f.write(json.dumps({"name": name, "exports": f"./{entry}"}))
+        with open(os.path.join(package, entry), "w", encoding="utf-8") as f:
+            f.write(text)
+    both = 'import old, { default as same } from "old"\nimport other from "new"\n[old, same, other].join()'
+    with Kernel("javascript", project=folder) as k:
+        tap.equal(k.run(both)["value"], "old,old,new", "import of what the project has")
+        tap.equal(k.run('(await import("new")).default + require("old")')["value"], "newold", "import() and require()")
+        tap.equal(k.run('await import("./new")')["status"], "error", "a path is one of the current folder")
+        error = k.run('await import("nonesuch")')["error"]
+        tap.ok("Cannot find package 'nonesuch' imported from /workspace/" in error["value"], "what nobody has", error)
+    with Kernel("javascript") as k:
+        tap.equal(k.run(both)["status"], "error", "without the project there are none")
+
+
+@needs_node
 def javascript_has_commands_and_files(tap):
     with Kernel("javascript") as k:
         commands_run(tap, k)
@@ -213,5 +237,5 @@ if __name__ == "__main__":
     become_reaper()
     sys.exit(run_tests([
         javascript_keeps_its_state, javascript_ends_are_results, javascript_calls_the_host,
-        javascript_has_commands_and_files, bash_keeps_its_state, bash_ends_are_results, bash_has_commands_and_files,
+        javascript_finds_a_projects_packages, javascript_has_commands_and_files, bash_keeps_its_state, bash_ends_are_results, bash_has_commands_and_files,
         without_a_box_it_is_the_same, nothing_is_left]))
