@@ -26,6 +26,7 @@
 #define REPL_LIFE_US (UINT64_C(86400) * 1000000) /* a day, unless the run says otherwise */
 #define REPL_ID_MAX (UINT64_C(1) << 53)
 enum { REPL_ROOM = 65536, REPL_GRACE_MS = 2000, REPL_CALLS_MAX = 4096 };
+enum { REPL_YOUNG_US = 5000 }; /* see repl_interrupt() */
 
 struct repl_request {
 	struct repl_request *next;
@@ -67,6 +68,9 @@ struct nsbox_kernel {
 	bool wants_write;
 	bool was_killed;	/* by us, to start anew */
 	bool said_too_much;	/* that was for limits.stdout or limits.stderr */
+	bool was_signalled;	/* an interrupt was sent that no settling has followed yet */
+	bool is_settling;	/* `current` is a request of ours, with the id 0 */
+	bool interrupts_first;	/* one came meanwhile, for the first in the queue */
 	struct nsbox_error why;	/* is_over: what next answers */
 	struct nsbox_result *last;
 
@@ -82,7 +86,7 @@ struct nsbox_kernel {
 	struct buf body;
 
 	struct repl_stream streams[2];
-	uint64_t deadline_us, kill_us, again_us; /* of the request in hand; 0: none */
+	uint64_t begun_us, deadline_us, kill_us, again_us; /* of the request in hand; 0: none */
 	enum repl_cause cause;
 
 	struct repl_event *events, **last_event, *given;
@@ -94,12 +98,22 @@ struct nsbox_kernel {
 int repl_start(struct nsbox_kernel *k, struct nsbox_error *err);
 /* Do what can be done now; events may have come of it. */
 void repl_turn(struct nsbox_kernel *k);
+/*
+ * For the request in hand; one that is about to be, when the last one is still settling. A
+ * request of less than REPL_YOUNG_US gets it at that age, if it is there then: most are over,
+ * and at the very begin of a script node would die of the signal (its handlers change hands).
+ */
 void repl_interrupt(struct nsbox_kernel *k, enum repl_cause cause);
 /* Kill the box, wait for its end, keep its result. */
 void repl_end_run(struct nsbox_kernel *k, struct nsbox_error *err);
 /* The kernel cannot go on: every request gets its event, and `why` is @err. */
 void repl_fail(struct nsbox_kernel *k, const struct nsbox_error *err);
-/* Hand the next request to the driver, if there is one and none is in hand. */
+/*
+ * Hand the next request to the driver, if there is one and none is in hand. An interrupt that
+ * was sent at the end of the last one may still be on its way: then we wait until init has sent
+ * it (the kernel has marked it as pending by then), and have the driver settle, which is to take
+ * what is pending while no cell runs.
+ */
 void repl_next_request(struct nsbox_kernel *k);
 void repl_finish_request(struct nsbox_kernel *k);
 void repl_arm(struct nsbox_kernel *k);

@@ -355,6 +355,11 @@ int repl_frame_take(struct nsbox_kernel *k, struct nsbox_error *err)
 	/* Whatever else belongs to the request in hand, or to nobody. */
 	if (!k->current || !jscan_uint(s.id, REPL_ID_MAX, &id) || id != k->current->id)
 		return 0;
+	if (k->is_settling) {
+		if (repl_is_text(s.event, "done"))
+			repl_finish_request(k);
+		return 0;
+	}
 	repl_text_drain(k, false); /* it was printed before */
 	if (repl_is_text(s.event, "done"))
 		done(k, &s);

@@ -442,8 +442,9 @@ nsbox_kernel_next(struct nsbox_kernel *k, const char **json, size_t *len,
 		  struct nsbox_error *err);
 
 /*
- * Interrupt the request in hand, as Ctrl-C does; an interpreter that goes on for two
- * seconds is killed and started anew. Nothing is done when there is none.
+ * Interrupt the request in hand, as Ctrl-C does, at the earliest 5 ms after it began; an
+ * interpreter that goes on for two seconds is killed and started anew. Nothing is done when
+ * there is none. Never ends a request behind it, even when it comes as the one in hand ends.
  */
 NSBOX_API NSBOX_MUST_CHECK int
 nsbox_kernel_interrupt(struct nsbox_kernel *k, struct nsbox_error *err);

@@ -12,6 +12,7 @@ const path = require('path');
 const repl = require('repl');
 const stream = require('stream');
 const util = require('util');
+const vm = require('vm');
 
 const FRAME_MAX = 64 << 20;
 const GET_MAX = 45 << 20;
@@ -22,6 +23,9 @@ const channel = new net.Socket({ fd: 3, readable: true, writable: true });
 let current = null;	// the request in hand: its id, and what ends it
 let count = 0;
 let lastCall = 0;
+let hasHeard = false;	// of an interrupt, since it was settled last
+const soon = setImmediate;
+const nothing = new vm.Script('Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100)');
 const calls = new Map();
 
 function send(message) {
@@ -177,6 +181,7 @@ function wasInterrupted(error) {
 function failed(error) {
 	if (error instanceof FinalAnswer)
 		return { status: 'final', value: toJson(error.value), repr: inspect(error.value) };
+	hasHeard = hasHeard || wasInterrupted(error);
 	return { status: wasInterrupted(error) ? 'interrupted' : 'error',
 		error: guarded(() => describeError(error),
 			{ name: 'Error', value: '', traceback: [] }) };
@@ -349,6 +354,18 @@ function listFolder(request) {
 		}) };
 }
 
+// An interrupt was sent, and is dealt with before the next cell. libuv calls a signal's
+// listener in the turn after it took the signal, at the latest. One that came as a script
+// ended may be left over in node's watchdog, which would end the next script by it.
+async function settle() {
+	for (let i = 0; i < 3; i++)
+		await new Promise((done) => { soon(done); });
+	if (!hasHeard)
+		guarded(() => nothing.runInThisContext({ breakOnSigint: true }));
+	hasHeard = false;
+	return { status: 'ok' };
+}
+
 const ofFiles = (work) => async (request) => ({ status: 'ok', ...work(request) });
 const OPS = {
 	__proto__: null,
@@ -362,6 +379,7 @@ const OPS = {
 		request.tools.forEach(makeTool);
 		return { status: 'ok' };
 	},
+	settle,
 	exec: runCommand, put: ofFiles(putFile), get: ofFiles(getFile), list: ofFiles(listFolder),
 };
 
@@ -403,6 +421,7 @@ function interrupted() {
 
 	error.code = 'ERR_SCRIPT_EXECUTION_INTERRUPTED';
 	error.stack = `Error: ${error.message}`;
+	hasHeard = true;
 	if (current)
 		current.fail(error);
 }

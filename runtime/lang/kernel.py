@@ -535,7 +535,8 @@ def forget_channel():
         pass
 
 
-OPS = {'execute': execute, 'set': set_values, 'tools': set_tools}
+# settle: an interrupt that is pending is taken before the answer, while no cell runs.
+OPS = {'execute': execute, 'set': set_values, 'tools': set_tools, 'settle': lambda request: {'status': 'ok'}}
 
 
 def answer(request):

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "harness"))
 from box import SCRATCH  # noqa: E402
@@ -218,6 +219,46 @@ def bash_has_commands_and_files(tap):
         tap.equal(k.run("echo on")["out"], "on\n", "and it goes on")
 
 
+# About 8 ms, about 30 ms, for ever.
+SHORT_AND_LONG = (
+    ("python", "import time; time.sleep(0.008)", "time.sleep(0.03)", "while True: pass"),
+    ("javascript", "var end = Date.now() + 8; while (Date.now() < end);", "var end = Date.now() + 30; while (Date.now() < end);",
+     "for (;;);"),
+    ("bash", "sleep 0.006", "for ((i = 0; i < 2000; i++)); do :; done", "while :; do :; done"))
+
+
+def an_interrupt_ends_its_own_cell_alone(tap):
+    """Sent around the end of a short cell, which the library has not been told of yet."""
+    for language, short, long, endless in SHORT_AND_LONG:
+        if language == "javascript" and not shutil.which("node"):
+            tap.skip(f"{language}: the next cell", "node")
+            continue
+        with Kernel(language) as k:
+            k.run(short)
+            wrong, hit = [], 0
+            for i in range(60):
+                first, second = k.start(code=short), k.start(code=long)
+                time.sleep(0.006 + i % 10 / 1000)
+                k.interrupt()
+                ends = k.finish(first), k.finish(second)
+                hit += ends[0]["status"] == "interrupted"
+                # node may die of a signal in the microseconds around a script: that is told
+                if ends[1]["status"] != "ok" or ends[1]["restarted"] or ends[1]["err"]:
+                    wrong.append((i, ends))
+            tap.equal(wrong, [], f"{language}: the cell after one that was over already is never hit")
+            tap.ok(hit < 60, f"{language}: some were over already", hit)
+            number = k.start(code=endless)
+            time.sleep(0.2)
+            k.interrupt()
+            tap.equal(k.finish(number)["status"], "interrupted", f"{language}: a cell that runs is")
+            first, second = k.start(code=short), k.start(code=endless)
+            time.sleep(0.02)
+            k.interrupt()       # the library has not read yet that the first is over
+            k.finish(first)
+            k.interrupt()       # for the second, which waits until the first interrupt is dealt with
+            tap.equal(k.finish(second)["status"], "interrupted", f"{language}: so is one that is about to begin")
+
+
 def without_a_box_it_is_the_same(tap):
     with Kernel(tier=4) as k:
         k.run("x = 1")
@@ -237,5 +278,6 @@ if __name__ == "__main__":
     become_reaper()
     sys.exit(run_tests([
         javascript_keeps_its_state, javascript_ends_are_results, javascript_calls_the_host,
-        javascript_finds_a_projects_packages, javascript_has_commands_and_files, bash_keeps_its_state, bash_ends_are_results, bash_has_commands_and_files,
-        without_a_box_it_is_the_same, nothing_is_left]))
+        javascript_finds_a_projects_packages, javascript_has_commands_and_files,
+        bash_keeps_its_state, bash_ends_are_results, bash_has_commands_and_files,
+        an_interrupt_ends_its_own_cell_alone, without_a_box_it_is_the_same, nothing_is_left]))
