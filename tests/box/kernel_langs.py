@@ -219,12 +219,12 @@ def bash_has_commands_and_files(tap):
         tap.equal(k.run("echo on")["out"], "on\n", "and it goes on")
 
 
-# About 8 ms, about 30 ms, for ever.
+# About 8 ms, about 15 ms, for ever.
 SHORT_AND_LONG = (
-    ("python", "import time; time.sleep(0.008)", "time.sleep(0.03)", "while True: pass"),
-    ("javascript", "var end = Date.now() + 8; while (Date.now() < end);", "var end = Date.now() + 30; while (Date.now() < end);",
+    ("python", "import time; time.sleep(0.008)", "time.sleep(0.015)", "while True: pass"),
+    ("javascript", "var end = Date.now() + 8; while (Date.now() < end);", "var end = Date.now() + 15; while (Date.now() < end);",
      "for (;;);"),
-    ("bash", "sleep 0.006", "for ((i = 0; i < 2000; i++)); do :; done", "while :; do :; done"))
+    ("bash", "sleep 0.006", "for ((i = 0; i < 1000; i++)); do :; done", "while :; do :; done"))
 
 
 def an_interrupt_ends_its_own_cell_alone(tap):
@@ -236,7 +236,7 @@ def an_interrupt_ends_its_own_cell_alone(tap):
         with Kernel(language) as k:
             k.run(short)
             wrong = []
-            for i in range(80):
+            for i in range(40):
                 first, second = k.start(code=short), k.start(code=long)
                 time.sleep(0.006 + i % 40 / 4000)
                 k.interrupt()
