@@ -209,6 +209,43 @@ def bash_ends_are_results(tap):
             tap.equal(k.run("echo [$kept]")["out"], "[]\n", "and a new one is there")
 
 
+# What a cell may well do, and no driver may stumble over.
+BASH_CELLS = [
+    "readonly pair=1 old=2 name=3 head=4 path=5 data=6 mode=7 size=8 cwd=9", "IFS=0123456789", "continue", "break",
+    "break 2", ":() { echo no; }", ".() { echo no; }", "trap() { echo no; }; set() { echo no; }; shopt() { echo no; }",
+    "cd() { builtin cd \"$@\" && echo no; }", "stat() { echo 1 7; }; head() { echo; }; base64() { :; }; mkdir() { :; }",
+    "PATH=/", "export LC_ALL=xx_XX.UTF-8", "export() { echo no; }; exec() { echo no; }; exit() { echo no; }",
+]
+
+
+def bash_cells_leave_the_driver_alone(tap):
+    for code in BASH_CELLS:
+        with Kernel("bash") as k:
+            k.run(code)
+            done = k.run("echo $A", env={"A": "on"})
+            tap.equal((done["status"], done["out"], done["err"], done["restarted"]), ("ok", "on\n", "", False), code)
+            k.do("put", path="sub/x", data="aGk=")
+            done = k.do("exec", argv=["/bin/cat", "x"], cwd="sub")
+            tap.equal((done["out"], done["exit_code"]), ("hi", 0), "and a command runs after it")
+            tap.equal(k.do("get", path="sub/x").get("data"), "aGk=", "and a file is read")
+    with Kernel("bash") as k:
+        tap.equal(k.run("echo a; break; echo b")["out"], "a\n", "break at the top ends the cell")
+        done = k.run("continue")
+        tap.equal((done["status"], done["exit_code"], "loop" in done["err"]), ("error", 1, True), "which is an error")
+        tap.equal(k.run("for i in 1 2; do break; done; echo $i")["out"], "1\n", "in a loop it is the loop's")
+        k.run("trap 'echo T' DEBUG")
+        tap.equal(k.run("echo a; echo b")["out"], "T\na\nT\nb\n", "a trap of DEBUG lives on, for cells alone")
+        k.run("trap - DEBUG")
+        tap.equal(k.run("echo a")["out"], "a\n", "until it is taken away")
+        for name in ("name", "pair", "old", "cwd", "nsbox"):
+            tap.equal(k.run(f"echo ${name}", env={name: "1"})["out"], "1\n", f"env of a cell: {name}")
+            done = k.do("exec", argv=["sh", "-c", f"echo ${name}; pwd"], env={name: "/nonesuch"}, cwd="/usr")
+            tap.equal(done["out"], "/nonesuch\n/usr\n", f"env of a command: {name}")
+        k.run("p=1")
+        k.run(":", env={"p": "2"})
+        tap.equal(k.run("echo $p; env | grep ^p=")["out"], "1\n", "what was not exported is not so afterwards")
+
+
 def bash_has_commands_and_files(tap):
     with Kernel("bash") as k:
         commands_run(tap, k)
@@ -279,5 +316,6 @@ if __name__ == "__main__":
     sys.exit(run_tests([
         javascript_keeps_its_state, javascript_ends_are_results, javascript_calls_the_host,
         javascript_finds_a_projects_packages, javascript_has_commands_and_files,
-        bash_keeps_its_state, bash_ends_are_results, bash_has_commands_and_files,
+        bash_keeps_its_state, bash_ends_are_results,
+        bash_cells_leave_the_driver_alone, bash_has_commands_and_files,
         an_interrupt_ends_its_own_cell_alone, without_a_box_it_is_the_same, nothing_is_left]))
