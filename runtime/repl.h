@@ -6,6 +6,7 @@
  *   repl_wire.c	 frames: 4 bytes of length in network byte order, then JSON
  *   repl_text.c	 what the programs of the box print
  *   repl_shell.c	 requests for a shell
+ *   repl_shell_said.c	 what only a shell says
  *   repl_ops.c	 what a request may be; events from what a driver says
  *
  * All of it runs in the caller's process, on the caller's thread. The driver in the box
@@ -165,5 +166,12 @@ void repl_dead(struct nsbox_kernel *k, bool restarted, const char *reason);
 /* A request that was checked, as a shell reads it. */
 int repl_shell_request(struct buf *out, uint64_t id, const char *json, size_t len,
 		       struct nsbox_error *err);
+/* What stands in front of the words of a request. */
+void repl_shell_head(struct buf *out, const char *op, uint64_t id, size_t words);
+
+/* --- repl_shell_said.c ------------------------------------------------------------- */
+
+/* The members "entries" and "truncated", each behind a comma, from base64 of a listing. */
+void repl_shell_listing(struct buf *out, struct jscan listing);
 
 #endif

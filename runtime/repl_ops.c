@@ -291,6 +291,10 @@ static void done(struct nsbox_kernel *k, const struct said *s)
 				is_ours = is_ours || repl_is_text(key, ours[i]);
 			if (is_ours)
 				continue;
+			if (k->is_shell && repl_is_text(key, "listing")) {
+				repl_shell_listing(&e->text, value);
+				continue;
+			}
 			buf_char(&e->text, ',');
 			buf_add(&e->text, key.p, key.len);
 			buf_char(&e->text, ':');

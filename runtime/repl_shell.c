@@ -1,8 +1,10 @@
 /*
  * repl_shell.c - requests for a shell, which reads no JSON
  *
- * A request is a line "op id length..." and then the bytes of its words. Must: refuse what
- * a shell's variable cannot hold (NUL), and names that are none.
+ * A request is its op, its id, how many words follow, and those; each of all these is a
+ * length in nine columns and so many characters. Must: refuse what a shell's variable cannot
+ * hold (NUL), and names that are none; write ASCII alone, for "read" counts characters, and
+ * what they are is the locale's, which a cell may change.
  */
 #include "runtime/repl.h"
 
@@ -50,6 +52,11 @@ static int add_key(struct words *w, const char *key, struct nsbox_error *err)
 	struct jscan v = repl_member(w->request, key);
 
 	return jscan_kind(v) == JSCAN_STRING ? add(w, "", v, err) : no_memory_or(w, "", err);
+}
+
+static bool is_plain(char c)
+{
+	return (c >= ' ' && c <= '~' && c != '\\') || c == '\n' || c == '\t';
 }
 
 static bool is_name(const char *s, size_t len)
@@ -181,6 +188,11 @@ static int words_of_get(struct words *w, struct nsbox_error *err)
 	return r < 0 ? r : no_memory_or(w, text, err);
 }
 
+static int words_of_list(struct words *w, struct nsbox_error *err)
+{
+	return add_key(w, "path", err);
+}
+
 static int words_of_set(struct words *w, struct nsbox_error *err)
 {
 	return add_pairs(w, "values", err);
@@ -191,17 +203,35 @@ static const struct {
 	int (*words)(struct words *w, struct nsbox_error *err);
 } ops[] = {
 	{ "execute", words_of_execute }, { "exec", words_of_exec }, { "put", words_of_put },
-	{ "get", words_of_get }, { "set", words_of_set },
+	{ "get", words_of_get }, { "list", words_of_list }, { "set", words_of_set },
 };
 
-static void write_words(struct buf *out, const char *op, uint64_t id, const struct strlist *words)
+/* As printf %b reads it. */
+static void write_word(struct buf *out, const char *word)
 {
-	buf_fmt(out, "%s %llu", op, (unsigned long long)id);
-	for (size_t i = 0; i < words->n; i++)
-		buf_fmt(out, " %zu", strlen(words->v[i]));
-	buf_char(out, '\n');
-	for (size_t i = 0; i < words->n; i++)
-		buf_str(out, words->v[i]);
+	size_t len = 0;
+
+	for (const char *c = word; *c; c++)
+		len += is_plain(*c) ? 1 : 5;
+	buf_fmt(out, "%9zu", len);
+	for (const char *end; *word; word = end) {
+		for (end = word; is_plain(*end); end++)
+			;
+		buf_add(out, word, (size_t)(end - word));
+		for (; *end && !is_plain(*end); end++)
+			buf_fmt(out, "\\0%03o", (unsigned char)*end);
+	}
+}
+
+void repl_shell_head(struct buf *out, const char *op, uint64_t id, size_t words)
+{
+	char text[24];
+
+	write_word(out, op);
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)id);
+	write_word(out, text);
+	snprintf(text, sizeof(text), "%zu", words);
+	write_word(out, text);
 }
 
 int repl_shell_request(struct buf *out, uint64_t id, const char *json, size_t len,
@@ -220,7 +250,9 @@ int repl_shell_request(struct buf *out, uint64_t id, const char *json, size_t le
 		if (repl_is_text(op, ops[i].op)) {
 			r = ops[i].words(&w, err);
 			if (r >= 0)
-				write_words(out, ops[i].op, id, &w.list);
+				repl_shell_head(out, ops[i].op, id, w.list.n);
+			for (size_t n = 0; n < w.list.n && r >= 0; n++)
+				write_word(out, w.list.v[n]);
 			strlist_free(&w.list);
 			return r < 0 ? r : out->failed ? err_nomem(err) : 0;
 		}

@@ -108,26 +108,29 @@ static void hand_over(struct nsbox_kernel *k, struct repl_request *q)
 /* One that does not answer is killed as a cell that goes on after an interrupt. */
 static void settle(struct nsbox_kernel *k)
 {
-	static const char json[] = "{\"id\":0,\"op\":\"settle\"}", words[] = "settle 0\n";
+	static const char json[] = "{\"id\":0,\"op\":\"settle\"}";
 	struct nsbox_error err = NSBOX_ERROR_INIT;
+	owned(buf_free) struct buf text = BUF_INIT(256);
 	struct repl_request *q;
-	size_t len = k->is_shell ? sizeof(words) - 1 : 4 + sizeof(json) - 1;
+	char head[4];
 
 	if (k->box->watch && k->box->watch->signals_due) /* look_at_box() comes here again */
 		return;
-	q = calloc(1, sizeof(*q) + len);
+	if (k->is_shell) {
+		repl_shell_head(&text, "settle", 0, 0);
+	} else {
+		repl_wire_head(head, sizeof(json) - 1);
+		buf_add(&text, head, sizeof(head));
+		buf_str(&text, json);
+	}
+	q = text.failed ? NULL : calloc(1, sizeof(*q) + text.len);
 	if (!q) {
 		err_nomem(&err);
 		repl_fail(k, &err);
 		return;
 	}
-	q->len = len;
-	if (k->is_shell) {
-		memcpy(q->text, words, len);
-	} else {
-		repl_wire_head(q->text, sizeof(json) - 1);
-		memcpy(q->text + 4, json, sizeof(json) - 1);
-	}
+	q->len = text.len;
+	memcpy(q->text, text.data, text.len);
 	k->was_signalled = false;
 	k->is_settling = true;
 	k->cause = CAUSE_INTERRUPT;

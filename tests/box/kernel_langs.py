@@ -215,6 +215,9 @@ BASH_CELLS = [
     "break 2", ":() { echo no; }", ".() { echo no; }", "trap() { echo no; }; set() { echo no; }; shopt() { echo no; }",
     "cd() { builtin cd \"$@\" && echo no; }", "stat() { echo 1 7; }; head() { echo; }; base64() { :; }; mkdir() { :; }",
     "PATH=/", "export LC_ALL=xx_XX.UTF-8", "export() { echo no; }; exec() { echo no; }; exit() { echo no; }",
+    "set -akC", "set -o posix; set -o pipefail", "set -TE; trap : DEBUG ERR", "shopt -s nocasematch failglob extdebug",
+    "readonly LC_ALL=C.UTF-8", "LC_ALL=C; IFS=", "exec 1>&- 2>&-", "exec 10>&- 11>&- 12>&- 13>&-", "A=(x y)",
+    "shopt -s expand_aliases; alias head=no stat=no base64=no local=no",
 ]
 
 
@@ -241,7 +244,12 @@ def bash_cells_leave_the_driver_alone(tap):
             tap.equal(k.run(f"echo ${name}", env={name: "1"})["out"], "1\n", f"env of a cell: {name}")
             done = k.do("exec", argv=["sh", "-c", f"echo ${name}; pwd"], env={name: "/nonesuch"}, cwd="/usr")
             tap.equal(done["out"], "/nonesuch\n/usr\n", f"env of a command: {name}")
-        k.run("p=1")
+        k.run("v=(a b); p=1; set -u; set +u")
+        k.do("set", values={"v": "($(echo no) 2)"})
+        tap.equal(k.run('echo "${#v[@]} $v"')["out"], "1 ($(echo no) 2)\n", "a value of the host is a text, and not run")
+        tap.equal(k.run("exec 10< /etc/passwd; read -ru 10 x; echo ${x%%:*}")["out"], "root\n", "a descriptor of a cell")
+        tap.equal(k.run("read -ru 10 x && echo more; sh -c 'echo x >&101' 2>/dev/null || echo no")["out"], "more\nno\n",
+                  "lives on; programs do not have the channel")
         k.run(":", env={"p": "2"})
         tap.equal(k.run("echo $p; env | grep ^p=")["out"], "1\n", "what was not exported is not so afterwards")
 
@@ -250,7 +258,19 @@ def bash_has_commands_and_files(tap):
     with Kernel("bash") as k:
         commands_run(tap, k)
         files_go_in_and_out(tap, k)
-        tap.equal(refusal(lambda: k.do("list", path="/")), UNSUPPORTED, "what a shell has not is refused")
+        entries = k.do("list", path="sub")["entries"]
+        tap.equal([{n: e[n] for n in ENTRY} for e in entries], [ENTRY], "list")
+        k.run("mkdir -p odd; cd odd; touch $'a\\nb' $'\\xff' -- -n '*' 'a b'; mkdir .d; ln -s /nonesuch l; mkfifo p; "
+              "touch -d '1969-12-31 23:59:58.5 UTC' old; cd ..")
+        done = k.do("list", path="odd")
+        kinds = [(e["name"], e["type"]) for e in done["entries"]]
+        tap.equal(kinds, [("*", "file"), ("-n", "file"), (".d", "directory"), ("a\nb", "file"), ("a b", "file"),
+                          ("l", "symlink"), ("old", "file"), ("p", "other"), ("\ufffd", "file")], "names of any bytes")
+        tap.equal(([e["mtime_ms"] for e in done["entries"] if e["name"] == "old"], done["truncated"]), ([-1500], False),
+                  "a time before 1970")
+        for path in ("nonesuch", "sub/x", ""):
+            tap.equal((k.do("list", path=path)["status"]), "error", f"no folder: '{path}'")
+        tap.equal(refusal(lambda: k.do("tools", tools=[])), UNSUPPORTED, "what a shell has not is refused")
         tap.equal(refusal(lambda: k.run("a\0b")), USAGE, "and a NUL byte")
         tap.equal(refusal(lambda: k.run("", env={"a b": "1"})), USAGE, "and a name that is none")
         tap.equal(k.run("echo on")["out"], "on\n", "and it goes on")

@@ -1,4 +1,5 @@
 /* test_repl_frames.c - what a kernel's box may say, byte by byte */
+#include "base/utf8.h"
 #include "repl_rig.h"
 
 #include <setjmp.h>
@@ -264,17 +265,17 @@ static void requests_for_a_shell_are_words(void **state)
 		int code;
 	} rows[] = {
 		{ "{\"id\":7,\"op\":\"execute\",\"code\":\"a\\u00e9\",\"env\":{\"A\":\"1\",\"B\":2}}",
-		  "execute 7 3 3 3\na\xc3\xa9" "A=1B=2", 0 },
-		{ "{\"id\":7,\"op\":\"exec\",\"argv\":[\"x\",\"\"],\"cwd\":\"/\"}", "exec 7 1 0 0 1 1 0\n/0x", 0 },
-		{ "{\"id\":7,\"op\":\"get\",\"path\":\"p\",\"max_bytes\":3}", "get 7 1 1\np3", 0 },
-		{ "{\"id\":7,\"op\":\"put\",\"path\":\"p\",\"data\":\"eA==\",\"mode\":420}", "put 7 1 4 4 1\npeA==06441", 0 },
-		{ "{\"id\":7,\"op\":\"set\",\"values\":{\"a\":null,\"b\":true}}", "set 7 2 6\na=b=true", 0 },
+		  "        7execute        17        13       11a\\0303\\0251        3A=1        3B=2", 0 },
+		{ "{\"id\":7,\"op\":\"exec\",\"argv\":[\"x\",\"\"],\"cwd\":\"/\"}", "        4exec        17        16        1/        0        0        10        1x        0", 0 },
+		{ "{\"id\":7,\"op\":\"get\",\"path\":\"p\",\"max_bytes\":3}", "        3get        17        12        1p        13", 0 },
+		{ "{\"id\":7,\"op\":\"put\",\"path\":\"p\",\"data\":\"eA==\",\"mode\":420}", "        3put        17        14        1p        4eA==        40644        11", 0 },
+		{ "{\"id\":7,\"op\":\"set\",\"values\":{\"a\":null,\"b\":true}}", "        3set        17        12        2a=        6b=true", 0 },
 		{ "{\"id\":7,\"op\":\"set\",\"values\":{\"a\":[]}}", NULL, NSBOX_E_USAGE },
 		{ "{\"id\":7,\"op\":\"set\",\"values\":{\"a b\":1}}", NULL, NSBOX_E_USAGE },
 		{ "{\"id\":7,\"op\":\"execute\",\"code\":\"a\\u0000b\"}", NULL, NSBOX_E_USAGE },
 		{ "{\"id\":7,\"op\":\"execute\",\"code\":\"\\ud800\"}", NULL, NSBOX_E_USAGE },
 		{ "{\"id\":7,\"op\":\"exec\",\"argv\":[]}", NULL, NSBOX_E_USAGE },
-		{ "{\"id\":7,\"op\":\"list\",\"path\":\"/\"}", NULL, NSBOX_E_UNSUPPORTED },
+		{ "{\"id\":7,\"op\":\"list\",\"path\":\"a\\\\\\n\"}", "        4list        17        11        7a\\0134\n", 0 },
 		{ "{\"id\":7,\"op\":\"execute\",\"code\":\"\",\"stdin\":true}", NULL, NSBOX_E_UNSUPPORTED },
 	};
 
@@ -289,6 +290,43 @@ static void requests_for_a_shell_are_words(void **state)
 			assert_string_equal(buf_text(&b), rows[i].words);
 		buf_free(&b);
 	}
+}
+
+static void what_a_shell_lists_is_taken_apart(void **state)
+{
+	static const char one[] = "f 3 644 12.3456 a b\0d 0 7777 -2.5 \xff", bad[] = "f 3 644 1 a\0f -3 644 1 b";
+	static const char *const rows[] = {
+		"\"\"", ",\"entries\":[],\"truncated\":false",
+		"7", ",\"entries\":[],\"truncated\":true",
+		"\"?\"", ",\"entries\":[],\"truncated\":true",
+		"\"YQ==\"", ",\"entries\":[],\"truncated\":true",
+	};
+	struct buf b = BUF_INIT(4096), text = BUF_INIT(4096);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i += 2) {
+		repl_shell_listing(&b, (struct jscan){ rows[i], strlen(rows[i]) });
+		assert_string_equal(buf_text(&b), rows[i + 1]);
+		buf_clear(&b);
+	}
+	buf_char(&text, '"');
+	base64_add(&text, one, sizeof(one));
+	buf_char(&text, '"');
+	repl_shell_listing(&b, (struct jscan){ text.data, text.len });
+	assert_string_equal(buf_text(&b),
+			    ",\"entries\":[{\"name\":\"a b\",\"type\":\"file\",\"size\":3,\"mode\":420,\"mtime_ms\":12345},"
+			    "{\"name\":\"\xef\xbf\xbd\",\"type\":\"directory\",\"size\":0,\"mode\":4095,"
+			    "\"mtime_ms\":-1500}],\"truncated\":false");
+	buf_clear(&b);
+	buf_clear(&text);
+	buf_char(&text, '"');
+	base64_add(&text, bad, sizeof(bad));
+	buf_char(&text, '"');
+	repl_shell_listing(&b, (struct jscan){ text.data, text.len });
+	assert_string_equal(buf_text(&b), ",\"entries\":[{\"name\":\"a\",\"type\":\"file\",\"size\":3,\"mode\":420,"
+					  "\"mtime_ms\":1000}],\"truncated\":true");
+	buf_free(&b);
+	buf_free(&text);
 }
 
 int main(void)
@@ -306,6 +344,7 @@ int main(void)
 		TEST(calls_that_pile_up_are_bounded),
 		TEST(the_end_of_the_channel_is_seen_once),
 		TEST(requests_for_a_shell_are_words),
+		TEST(what_a_shell_lists_is_taken_apart),
 	};
 
 	return cmocka_run_group_tests_name("frames of kernels", tests, NULL, NULL);
