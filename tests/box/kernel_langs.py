@@ -160,6 +160,40 @@ def javascript_finds_a_projects_packages(tap):
         tap.equal(k.run(both)["status"], "error", "without the project there are none")
 
 
+# Names that a cell makes its own, and prototypes that it changes.
+JAVASCRIPT_CELLS = [
+    "const process = await import('node:process')", "class Map {}", "let Promise = require('util').promisify",
+    "var Object = 3, Array = 4, Error = 5", "let JSON = 1, Buffer = 2", "process = null", "delete globalThis.process",
+    "JSON.stringify = () => '{}'; JSON.parse = () => 0", "Object.keys = Object.entries = Array.from = null",
+    "Buffer.from = Buffer.alloc = Buffer.concat = () => 7", "Object.prototype.toJSON = () => 1",
+    "Object.defineProperty(Object.prototype, 'call', { get() { return 1 } })",
+    "Promise.prototype.then = () => {}; Promise.prototype.finally = null", "require('util').inspect = () => { throw 1 }",
+    "Object.prototype.cwd = '/nonesuch'; Object.prototype.stdin = 'x'",
+]
+
+
+@needs_node
+def javascript_cells_leave_the_driver_alone(tap):
+    for code in JAVASCRIPT_CELLS:
+        with Kernel("javascript") as k:
+            tap.equal(k.run(f"{code}; 5")["value"], 5, code)
+            done = k.run("({ a: [6 * 7, 'x'] })", env={"A": "on"})
+            tap.equal((done["status"], done["value"], done["err"], done["restarted"]), ("ok", {"a": [42, "x"]}, "", False),
+                      "the next cell has its value")
+            tap.equal(k.do("exec", argv=["echo", "hi"])["out"], "hi\n", "and a command runs after it")
+    with Kernel("javascript") as k:
+        done = k.run("globalThis.n = (globalThis.n || 0) + 1; `\nimport a from 'fs'\n`; JSON.parse('{')")
+        tap.equal((done["error"]["name"], k.run("n")["value"]), ("SyntaxError", 1), "no cell runs twice")
+        tap.equal(k.run("await 1\nimport os from 'node:os'\nos.EOL")["value"], "\n", "but import works behind an await")
+        for code in ("({ [Symbol.for('Jupyter.display')]: () => ({ a: 1n }) })",
+                     "({ [util.inspect.custom]() { throw new Error('x') } })"):
+            tap.equal(k.run(code)["status"], "ok", f"a value is one, whatever it says of itself: {code}")
+        k.run("setTimeout(() => { throw new Error('stray') }, 50)")
+        done = k.do("exec", argv=["sh", "-c", "sleep 1; echo end"])
+        tap.equal((done["status"], done["out"], "stray" in done["err"]), ("ok", "end\n", True),
+                  "an error of a cell that is over ends no command")
+
+
 @needs_node
 def javascript_has_commands_and_files(tap):
     with Kernel("javascript") as k:
@@ -335,7 +369,8 @@ if __name__ == "__main__":
     become_reaper()
     sys.exit(run_tests([
         javascript_keeps_its_state, javascript_ends_are_results, javascript_calls_the_host,
-        javascript_finds_a_projects_packages, javascript_has_commands_and_files,
+        javascript_finds_a_projects_packages, javascript_cells_leave_the_driver_alone,
+        javascript_has_commands_and_files,
         bash_keeps_its_state, bash_ends_are_results,
         bash_cells_leave_the_driver_alone, bash_has_commands_and_files,
         an_interrupt_ends_its_own_cell_alone, without_a_box_it_is_the_same, nothing_is_left]))
