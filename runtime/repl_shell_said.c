@@ -16,6 +16,61 @@
 
 enum { ENTRIES_MAX = 100000 };
 
+/* ------------------------------------------------------------------- a call -- */
+
+static void write_words(struct json *j, const char *text, size_t len)
+{
+	while (len) {
+		const char *end = memchr(text, '\0', len);
+		size_t n = end ? (size_t)(end - text) : len;
+
+		if (utf8_valid(text, n)) {
+			json_strn(j, text, n);
+		} else {
+			json_object(j);
+			json_kstr(j, "$t", "bytes");
+			json_key(j, "v");
+			json_raw(j, "\"");
+			base64_add(j->out, text, n);
+			buf_char(j->out, '"');
+			json_end(j, '}');
+		}
+		n += end ? 1 : 0;
+		text += n;
+		len -= n;
+	}
+}
+
+static void write_member(struct buf *out, const char *key, struct jscan v)
+{
+	buf_fmt(out, ",\"%s\":", key);
+	buf_add(out, v.p, v.len);
+}
+
+void repl_shell_call(struct buf *out, struct jscan frame)
+{
+	struct jscan words = repl_member(frame, "words");
+	owned_mem char *text = NULL;
+	struct json j = JSON_INIT(out);
+	size_t len = 0;
+
+	if (jscan_kind(words) != JSCAN_STRING || jscan_string(words, false, &text, &len, NULL) < 0 ||
+	    base64_decode(text, &len) < 0)
+		len = 0; /* something else of the box's wrote it */
+	buf_str(out, "{\"event\":\"call\"");
+	write_member(out, "id", repl_member(frame, "id"));
+	write_member(out, "call", repl_member(frame, "call"));
+	if (jscan_kind(repl_member(frame, "name")) == JSCAN_STRING)
+		write_member(out, "name", repl_member(frame, "name"));
+	buf_str(out, ",\"args\":");
+	json_array(&j);
+	write_words(&j, text, len);
+	json_end(&j, ']');
+	buf_str(out, ",\"kwargs\":{}}");
+}
+
+/* ---------------------------------------------------------------- a listing -- */
+
 /* One record is "type size mode seconds name" as find -printf '%y %s %m %T@ %f\0' has it. */
 struct entry {
 	const char *name, *type;

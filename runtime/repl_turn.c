@@ -101,7 +101,7 @@ static void look_at_clocks(struct nsbox_kernel *k)
 static void hand_over(struct nsbox_kernel *k, struct repl_request *q)
 {
 	k->current = q;
-	buf_add(&k->out, q->text, q->len);
+	buf_add(&k->out.text, q->text, q->len);
 	repl_wire_flush(k);
 }
 
@@ -169,6 +169,7 @@ void repl_next_request(struct nsbox_kernel *k)
 
 void repl_finish_request(struct nsbox_kernel *k)
 {
+	repl_calls_end(k);
 	free(take_ptr(k->current));
 	k->deadline_us = k->again_us = k->kill_us = 0;
 	k->cause = CAUSE_NONE;
@@ -373,9 +374,12 @@ static void handle(struct nsbox_kernel *k, uint32_t tag)
 {
 	switch (tag) {
 	case TAG_CHANNEL:
-		if (k->wants_write)
+		if (k->out.waits)
 			repl_wire_flush(k);
 		read_channel(k);
+		break;
+	case TAG_ANSWERS:
+		repl_wire_flush(k);
 		break;
 	case TAG_STDOUT:
 	case TAG_STDERR:

@@ -1,17 +1,18 @@
 # The shell that stays: runs one cell after another, at the top level, so that what a cell
 # declares lives on. Run by bash as "<cell>", in the box, as the payload (boot.sh). Speaks
 # with the library by descriptor 3: a request is what repl_shell.c writes, an answer is a
-# frame of 4 bytes length and JSON, all of it in ASCII, as a cell may choose any locale.
+# frame of 4 bytes length and JSON, all of it in ASCII, as a cell may choose any locale. What
+# the host answers to a call comes by descriptor 0, a line each.
 # Must: run no cell in a function, where "declare" would be local; find commands before a
 # cell changes PATH; say "builtin" and "nsbox_" throughout, for functions and constants of
 # a cell's (one named "builtin" is its end); quote, for IFS is a cell's, and behind "builtin"
 # also assignments are split.
 # Mustn't: let programs have the channel.
-exec 99<> /dev/null 100<&3 3<&- 102<&99 109>&1 111>&2
-hash base64 chmod find head mkdir stat 2> /dev/null
+exec 99<> /dev/null 100<&3 3<&- 102<&99 104<&0 0<&99 109>&1 111>&2
+hash base64 chmod find flock head mkdir stat 2> /dev/null
 nsbox_base64=${BASH_CMDS[base64]} nsbox_chmod=${BASH_CMDS[chmod]} nsbox_find=${BASH_CMDS[find]}
-nsbox_head=${BASH_CMDS[head]} nsbox_mkdir=${BASH_CMDS[mkdir]} nsbox_stat=${BASH_CMDS[stat]}
-nsbox_count=0 nsbox_flags='' nsbox_pipefail='' nsbox_posix='' nsbox_sees_traps='' nsbox_status=0
+nsbox_flock=${BASH_CMDS[flock]} nsbox_head=${BASH_CMDS[head]} nsbox_mkdir=${BASH_CMDS[mkdir]} nsbox_stat=${BASH_CMDS[stat]}
+nsbox_asks='' nsbox_count=0 nsbox_flags='' nsbox_pipefail='' nsbox_posix='' nsbox_sees_traps='' nsbox_status=0
 nsbox_stop='' nsbox_traps=''
 
 nsbox_send() {
@@ -102,7 +103,7 @@ nsbox_assign() {
 nsbox_put_env() {
 	builtin local nsbox_pair nsbox_name
 	nsbox_old=()
-	for nsbox_pair in "${nsbox_words[@]:1}"; do
+	for nsbox_pair in "${nsbox_words[@]:2}"; do
 		nsbox_name=${nsbox_pair%%=*}
 		if [[ ${!nsbox_name+set} ]]; then
 			nsbox_old+=("${!nsbox_name@a}=$nsbox_name=${!nsbox_name}")
@@ -208,6 +209,70 @@ nsbox_set() {
 	nsbox_done_op
 }
 
+# $1: a name of the host's; then words. Prints what it answers. One process at a time asks: the
+# answers come by one descriptor. It is a process of its own, for what it changes and opens.
+nsbox_call() (
+	{ builtin set +aefkuvxCET +o posix; } 2>&103
+	exec 118< "/proc/$$/fd/255" && "$nsbox_flock" 118 || builtin exit 125
+	builtin shopt -u extdebug
+	builtin trap - DEBUG ERR RETURN
+	nsbox_call=$((BASHPID << 20 | RANDOM)) nsbox_words=''
+	(($# < 2)) || nsbox_words=$(builtin printf '%s\0' "${@:2}" | "$nsbox_base64" -w 0) || builtin exit 125
+	nsbox_send "{\"id\":$nsbox_id,\"event\":\"call\",\"call\":$nsbox_call,\"name\":\"$1\",\"words\":\"$nsbox_words\"}"
+	while builtin read -r -u 105; do
+		case $REPLY in
+		"$nsbox_call none "*) builtin exit 0 ;;
+		"$nsbox_call text "*) builtin printf '%b\n' "${REPLY#* * }" && builtin exit 0 ;;
+		"$nsbox_call raw "*) builtin printf %b "${REPLY#* * }" && builtin exit 0 ;;
+		"$nsbox_call error "*) builtin printf '%b\n' "${REPLY#* * }" >&2; builtin exit 1 ;;
+		"$nsbox_call "*) builtin exit 1 ;;
+		esac
+	done
+	builtin exit 125
+)
+
+# "read" asks the host where it would read the empty input of a cell.
+nsbox_take_input() {
+	builtin declare -F read >&103 || nsbox_asks=1
+	[[ ! $nsbox_asks ]] || read() {
+		nsbox_find_prompt "$@" || { builtin read "$@"; builtin return; }
+		nsbox_line=$(nsbox_call input "$nsbox_prompt") || builtin return 1
+		builtin read "$@" <<< "$nsbox_line"
+	}
+}
+
+nsbox_leave_input() {
+	builtin unset -f read
+	nsbox_asks=''
+}
+
+nsbox_find_prompt() {
+	builtin local OPTIND=1 OPTARG nsbox_option
+	nsbox_prompt=''
+	[[ /dev/fd/0 -ef /dev/fd/103 ]] || builtin return 1
+	while builtin getopts :ersa:d:i:n:N:p:t:u: nsbox_option; do
+		case $nsbox_option in
+		p) nsbox_prompt=$OPTARG ;;
+		u) [[ $OPTARG == 0 ]] || builtin return 1 ;;
+		'?' | :) builtin return 1 ;; # it says what is wrong
+		*) ;;
+		esac
+	done
+}
+
+nsbox_tools() {
+	builtin local nsbox_name
+	if [[ ! $nsbox_flock ]]; then
+		nsbox_fail 'functions of the host take flock of util-linux'
+		builtin return
+	fi
+	for nsbox_name in "${nsbox_words[@]}"; do
+		builtin eval "$nsbox_name() { nsbox_call $nsbox_name \"\$@\"; }" ||
+			{ nsbox_fail "$nsbox_name cannot be defined"; builtin return; }
+	done
+	nsbox_done_op
+}
+
 # The trap of an interrupt that is pending has run by now.
 nsbox_settle() {
 	nsbox_done_op
@@ -228,7 +293,9 @@ nsbox_next() {
 	done
 	nsbox_count=$((nsbox_count + 1)) nsbox_ended=''
 	nsbox_put_env
-	nsbox_code=${nsbox_words[0]} nsbox_words=()
+	nsbox_code=${nsbox_words[0]}
+	[[ ! ${nsbox_words[1]} ]] || nsbox_take_input
+	nsbox_words=()
 	[[ $nsbox_code != *trap* ]] || nsbox_sees_traps=1
 	[[ ! $nsbox_traps ]] || nsbox_code="$nsbox_traps; $nsbox_code"
 	[[ ! $nsbox_posix ]] || nsbox_code="builtin set -o posix; $nsbox_code"
@@ -253,11 +320,11 @@ nsbox_end() {
 	nsbox_ended=1
 }
 
-# Under these redirections 101, 103, 110 and 112 are what 100, 102, 1 and 2 were, and closed
-# on exec: that is how bash keeps what it is to restore. 103 is /dev/null. To open that would
-# make it the output of a cell that closed its own.
+# Under these redirections 101, 103, 105, 110 and 112 are what 100, 102, 104, 1 and 2 were, and
+# closed on exec: that is how bash keeps what it is to restore. 103 is /dev/null. To open that
+# would make it the output of a cell that closed its own.
 {
-	exec 99<&- 100<&- 102<&- 109>&- 111>&-
+	exec 99<&- 100<&- 102<&- 104<&- 109>&- 111>&-
 	nsbox_send "{\"event\":\"ready\",\"language\":\"bash\",\"version\":\"${BASH_VERSION%%[^0-9.]*}\"}"
 	while ((1)); do
 		nsbox_next
@@ -280,6 +347,7 @@ nsbox_end() {
 		} >&103 2>&103
 		[[ ! $nsbox_stop ]] || nsbox_calm
 		nsbox_restore_env
+		[[ ! $nsbox_asks ]] || nsbox_leave_input
 		nsbox_done_code "$nsbox_status"
 	done
-} 100<&99 102<&99 1>&109 2>&111
+} 100<&99 102<&99 104<&99 1>&109 2>&111

@@ -304,10 +304,64 @@ def bash_has_commands_and_files(tap):
                   "a time before 1970")
         for path in ("nonesuch", "sub/x", ""):
             tap.equal((k.do("list", path=path)["status"]), "error", f"no folder: '{path}'")
-        tap.equal(refusal(lambda: k.do("tools", tools=[])), UNSUPPORTED, "what a shell has not is refused")
+        tap.equal(refusal(lambda: k.do("tools", tools=[{"name": "f", "final": True}])), UNSUPPORTED, "what a shell has not is refused")
         tap.equal(refusal(lambda: k.run("a\0b")), USAGE, "and a NUL byte")
         tap.equal(refusal(lambda: k.run("", env={"a b": "1"})), USAGE, "and a name that is none")
         tap.equal(k.run("echo on")["out"], "on\n", "and it goes on")
+
+
+BASH_TOOLS = {
+    "add": lambda *n: sum(map(int, n)), "same": lambda text: text, "words": lambda *w: list(w), "none": lambda: None,
+    "fail": lambda: 1 // 0, "blob": lambda: {"$t": "bytes", "v": "/wBh"}, "long": lambda n: "\u00e9\n" * int(n),
+    "input": lambda prompt: f"{prompt} is asked",
+}
+BASH_CALLS = [      # a cell, its output, its error output
+    ("add 1 2", "3\n", ""), ("x=$(add 3 4); echo \"[$x]\"", "[7]\n", ""), ("add 1 2 | tr 3 4", "4\n", ""),
+    ("same $'a\\nb  \u00e9 \\\\ %s $x'", "a\nb  \u00e9 \\ %s $x\n", ""), ("none; echo $?", "0\n", ""),
+    ("words a '' 'b c' $'\\xff'", '["a", "", "b c", {"$t": "bytes", "v": "/w=="}]\n', ""),
+    ("fail || echo $?", "1\n", "ZeroDivisionError: integer division or modulo by zero\n"),
+    ("blob | od -An -tx1", " ff 00 61\n", ""), ("x=$(long 50000); echo ${#x}", "99999\n", ""),
+    ("for i in 1 2 3 4; do add $i 0 & done | sort; wait", "1\n2\n3\n4\n", ""),
+    ("set -eu; IFS=0123456789; add 1 4", "5\n", ""), ("set +eu; unset IFS; sh -c 'add 1 2' 2>/dev/null || echo no", "no\n", ""),
+    ("(until [[ -e go ]]; do sleep 0.1; done; add 1 5 > late 2>&1; echo $? > end) &", "", ""),
+    ("touch go; until [[ -s end ]]; do sleep 0.1; done; cat late end; add 6 0", "RuntimeError: the host can be called only while the cell runs\n1\n6\n", ""),
+]
+BASH_READS = [
+    ("read -rp Who who what; echo \"$what, $who\"", "is asked, Who\n"), ("read x <<< here; echo $x", "here\n"),
+    ("echo p | { read x; echo $x; }", "p\n"), ("exec 7<<< seven; read -ru 7 x; echo $x; exec 7<&-", "seven\n"),
+    ("while read -rp 1 x; do echo $x; break; done", "1 is asked\n"), ("read x y < /etc/passwd; echo ${x%%:*}", "root\n"),
+]
+
+
+def bash_calls_the_host(tap):
+    if not shutil.which("flock"):
+        tap.skip("calls of a shell", "flock")
+        return
+    for tier in (2, 4):
+        with Kernel("bash", tier=tier) as k:
+            k.tools = BASH_TOOLS
+            tap.equal(k.do("tools", tools=[{"name": n} for n in BASH_TOOLS if n != "input"])["status"], "ok", f"tier {tier}")
+            for code, out, err in BASH_CALLS if tier == 2 else BASH_CALLS[:3]:
+                done = k.run(code)
+                tap.equal((done["out"], done["err"], done["status"]), (out, err, "ok"), code)
+            for code, out in BASH_READS:
+                tap.equal(k.run(code, stdin=True)["out"], out, code)
+            tap.equal(k.run("read x; echo $?; declare -F read")["out"], "1\n", "without it the input is empty")
+    with Kernel("bash") as k:
+        k.tools = {"add": BASH_TOOLS["add"]}
+        k.do("tools", tools=[{"name": "add"}])
+        for code in ("add 1 2; echo no", "x=$(add 1 2 | cat); echo no"):
+            number = k.start(code=code)
+            while k.next_event()["event"] != "call":
+                pass
+            time.sleep(0.1)
+            k.interrupt()
+            done = k.finish(number)
+            tap.equal((done["status"], done["restarted"], done["out"]), ("interrupted", False, ""), "a call is interrupted")
+            tap.equal(k.run("add 2 2")["out"], "4\n", "and the next one is answered")
+        k.run("read() { builtin read \"$@\" <<< mine; }")
+        tap.equal(k.run("read x; echo $x", stdin=True)["out"], "mine\n", "a cell's own function stays")
+        tap.equal(k.run("exec 105<&-; add 1 2; echo $?")["status"], "ok", "who closes the answers has none")
 
 
 # About 8 ms, about 30 ms, for ever.
@@ -372,5 +426,5 @@ if __name__ == "__main__":
         javascript_finds_a_projects_packages, javascript_cells_leave_the_driver_alone,
         javascript_has_commands_and_files,
         bash_keeps_its_state, bash_ends_are_results,
-        bash_cells_leave_the_driver_alone, bash_has_commands_and_files,
+        bash_cells_leave_the_driver_alone, bash_has_commands_and_files, bash_calls_the_host,
         an_interrupt_ends_its_own_cell_alone, without_a_box_it_is_the_same, nothing_is_left]))
