@@ -5,13 +5,18 @@
 # that called; leave no frame of ours in a traceback.
 # Mustn't: run user code, not even a repr(), outside of a Cell: only there it can be
 # interrupted, and a copy made by fork() is told from us.
-import _ast, _signal, _thread, fcntl, linecache, os, select
+import _ast, _collections, _signal, _thread, fcntl, linecache, os, select
 from json import JSONEncoder, loads
+
+# A cell may put others into their place: all that follows has these.
+globals().update({name: what for name, what in vars(builtins).items()
+                  if not name.startswith('_') and name not in globals()})
 
 FRAME_MAX = 64 << 20
 AWAIT = _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 FUTURES = 0x1FE2000 | 0x1000000     # every "from __future__" of 3.10 to 3.14
 TRACE_MAX = 500                     # lines
+SOURCES_MAX = 32 << 20              # of cells whose lines tracebacks can show
 OURS = __file__.rpartition('/')[0] + '/importlib_bootstrap'
 TRANSFORMERS = []                   # (tree, _ast) -> tree; a client's, put here by a cell
 dumps = lambda value, **how: JSONEncoder(**how).encode(value)
@@ -29,11 +34,15 @@ class Now:
     flags = 0           # of "from __future__", for later cells
     stdin = False
     next_call = 0
+    sources = _collections.deque()  # names of cells and about what they take, the oldest first
+    sources_size = 0
     loop = None         # of asyncio, once a cell awaited
 
 
 now = Now()
-PID = os.getpid()
+ALL_SIGNALS = _signal.valid_signals()
+getpid, read, write = os.getpid, os.read, os.write
+PID = getpid()
 MAIN_THREAD = _thread.get_ident()
 
 
@@ -44,7 +53,7 @@ class FinalAnswer(BaseException):
 # ------------------------------------------------------------------ interrupts
 
 def on_interrupt(number, frame):
-    if now.child or os.getpid() != PID:
+    if now.child or getpid() != PID:
         raise KeyboardInterrupt
     flush_streams()     # a cell that goes on is killed soon
     if now.shield:
@@ -68,6 +77,21 @@ class Shield:
                 raise KeyboardInterrupt
 
 
+class Masked:
+    """Holds all signals back: an alarm that a cell has set may raise anything, anywhere."""
+
+    def __enter__(self):
+        self.old = _signal.pthread_sigmask(_signal.SIG_BLOCK, ())
+        try:
+            _signal.pthread_sigmask(_signal.SIG_BLOCK, ALL_SIGNALS)
+        except BaseException:   # of a handler: the call has done its work
+            _signal.pthread_sigmask(_signal.SIG_SETMASK, self.old)
+            raise
+
+    def __exit__(self, *error):
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, self.old)
+
+
 # ---------------------------------------------------------------------- frames
 
 def move_channel():
@@ -78,7 +102,7 @@ def move_channel():
 
 
 def refuse_child(what):
-    if now.child or os.getpid() != PID:
+    if now.child or getpid() != PID:
         raise RuntimeError('%s works in the process of the kernel alone, not in a copy '
                            'made by fork()' % what)
 
@@ -92,10 +116,10 @@ def send(message):
         raise Untransferable('the message is too large: %d bytes' % len(data))
     data = memoryview(len(data).to_bytes(4, 'big') + data)
     with Shield(), write_lock:
-        if now.child or os.getpid() != PID:
+        if now.child or getpid() != PID:
             return
         while data:
-            data = data[os.write(CHANNEL, data):]
+            data = data[write(CHANNEL, data):]
 
 
 class Inbox:
@@ -117,8 +141,8 @@ class Inbox:
                 del self.buffer[:size]
                 return loads(frame)
             self.poll.poll()
-            with Shield():      # what is read is kept
-                data = os.read(CHANNEL, 1 << 20)
+            with Masked():      # what is read is kept
+                data = read(CHANNEL, 1 << 20)
                 if not data:
                     os._exit(0)     # the library is gone
                 self.buffer += data
@@ -394,7 +418,7 @@ class Cell:
         except BaseException as error:
             now.running = False
             self.error = error
-        if now.child or os.getpid() != PID:
+        if now.child or getpid() != PID:
             leave_child(self.error)
         now.late = False
 
@@ -454,6 +478,19 @@ class Environment:
                 os.environ[name] = value
 
 
+def keep_source(name, source):
+    if not isinstance(linecache.cache, dict):
+        linecache.cache = {}
+    lines = (source + '\n').splitlines(True)
+    linecache.cache[name] = (len(source), None, lines, name)
+    now.sources.append((name, 2 * len(source) + 64 * len(lines) + 512))
+    now.sources_size += now.sources[-1][1]
+    while now.sources_size > SOURCES_MAX and len(now.sources) > 1:
+        oldest, size = now.sources.popleft()
+        now.sources_size -= size
+        linecache.cache.pop(oldest, None)
+
+
 def execute(request):
     source, store = request['code'], request.get('store', True)
     if store:
@@ -463,8 +500,7 @@ def execute(request):
     else:
         now.extra += 1
         name = '<cell %d+%d>' % (now.count, now.extra)
-    lines = (source + '\n').splitlines(True)
-    linecache.cache[name] = (len(source), None, lines, name)
+    keep_source(name, source)
     now.stdin = bool(request.get('stdin'))
 
     def run(cell):
@@ -544,6 +580,11 @@ def answer(request):
         done = OPS[request['op']](request)
     except Exception as error:      # the request itself: a tool's name, a tag
         done = {'status': 'error', 'error': describe_error(error)}
+    with Masked():
+        tell(request, done)
+
+
+def tell(request, done):
     flush_streams()
     mend_streams()
     base = {'id': request['id'], 'event': 'done', 'status': 'ok', 'execution_count': now.count,
@@ -556,10 +597,21 @@ def answer(request):
                   value={'$t': 'repr', 'v': lost}))
 
 
+def next_request():
+    # What a handler of the cell's raises now, between two cells, belongs to none.
+    while True:
+        try:
+            return inbox.wait(None)
+        except BaseException as error:
+            text = '\n'.join(guarded(lambda: describe_error(error)['traceback'], []))
+            guarded(lambda: sys.stderr.write(text + '\n'), None)
+
+
 def serve():
     while True:
-        request = inbox.wait(None)
+        request = next_request()
         now.id = request['id']
+        _signal.pthread_sigmask(_signal.SIG_UNBLOCK, (_signal.SIGINT,))
         if _signal.getsignal(_signal.SIGINT) is not on_interrupt:
             _signal.signal(_signal.SIGINT, on_interrupt)
         try:
