@@ -14,6 +14,7 @@ const stream = require('stream');
 const util = require('util');
 const vm = require('vm');
 const inspectValue = util.inspect;
+const { O_RDONLY, O_WRONLY, O_CREAT, O_TRUNC, O_NONBLOCK } = fs.constants;
 
 const FRAME_MAX = 64 << 20;
 const GET_MAX = 45 << 20;
@@ -334,28 +335,42 @@ function putFile({ path: name, data, mode, parents = true }) {
 
 	if (parents)
 		fs.mkdirSync(path.dirname(name), { recursive: true });
-	fs.writeFileSync(name, bytes, { mode: mode === undefined ? 0o644 : mode });
-	if (mode !== undefined)
-		fs.chmodSync(name, mode);
+	// A pipe without a reader would hold us up.
+	const fd = fs.openSync(name, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK,
+		mode === undefined ? 0o644 : mode);
+
+	try {
+		fs.writeFileSync(fd, bytes);
+		if (mode !== undefined)
+			fs.fchmodSync(fd, mode);
+	} finally {
+		fs.closeSync(fd);
+	}
 	return { size: bytes.length };
 }
 
 function getFile(request) {
 	const most = Math.min(request.max_bytes || GET_MAX, GET_MAX);
 	// A pipe without a writer would hold us up.
-	const fd = fs.openSync(request.path, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK);
+	const fd = fs.openSync(request.path, O_RDONLY | O_NONBLOCK);
 
 	try {
 		const state = fs.fstatSync(fd);
-		const data = Buffer.alloc(Math.min(most, state.size));
-		let have = 0;
+		const parts = [];
+		let have = 0, n = 1;
 
 		if (!state.isFile())
 			throw new Error(`${request.path} is no regular file`);
-		for (let n = 1; n > 0 && have < data.length; have += n)
-			n = fs.readSync(fd, data, have, data.length - have, have);
-		return { data: data.subarray(0, have).toString('base64'), size: state.size,
-			mode: state.mode & 0o7777, truncated: state.size > have };
+		// To its end: in /proc a file has the size 0. One byte more says that it goes on.
+		for (; n > 0 && have <= most; have += n) {
+			const part = Buffer.alloc(Math.min(most + 1 - have,
+				Math.max(state.size + 1 - have, 65536)));
+
+			n = fs.readSync(fd, part, 0, part.length, have);
+			parts.push(part.subarray(0, n));
+		}
+		return { data: Buffer.concat(parts).subarray(0, most).toString('base64'),
+			size: state.size, mode: state.mode & 0o7777, truncated: have > most };
 	} finally {
 		fs.closeSync(fd);
 	}

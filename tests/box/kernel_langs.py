@@ -43,6 +43,8 @@ def files_go_in_and_out(tap, k):
     done = k.do("get", path="sub/a..b", max_bytes=3)
     tap.equal((done["data"], done["size"], done["truncated"]), ("AAEC", 256, True), "a part of it")
     tap.equal(k.do("get", path="/nonesuch")["status"], "error", "no such file")
+    with open("/proc/version", "rb") as file:
+        tap.equal(k.do("get", path="/proc/version")["data"], base64.b64encode(file.read()).decode(), "one that tells no size")
 
 
 def commands_run(tap, k):
@@ -201,6 +203,9 @@ def javascript_has_commands_and_files(tap):
         files_go_in_and_out(tap, k)
         entries = k.do("list", path="sub")["entries"]
         tap.equal([{n: e[n] for n in ENTRY} for e in entries], [ENTRY], "list")
+        k.do("exec", argv=["mkfifo", "pipe"])
+        done = k.do("put", path="pipe", data="eA==", timeout_ms=3000)
+        tap.equal((done["status"], done["restarted"]), ("error", False), "a pipe that nobody reads is no place for a file")
 
 
 def bash_keeps_its_state(tap):
