@@ -15,9 +15,7 @@ globals().update({name: what for name, what in vars(builtins).items()
 FRAME_MAX = 64 << 20
 AWAIT = _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 FUTURES = 0x1FE2000 | 0x1000000     # every "from __future__" of 3.10 to 3.14
-TRACE_MAX = 500                     # lines
 SOURCES_MAX = 32 << 20              # of cells whose lines tracebacks can show
-OURS = __file__.rpartition('/')[0] + '/importlib_bootstrap'
 TRANSFORMERS = []                   # (tree, _ast) -> tree; a client's, put here by a cell
 dumps = lambda value, **how: JSONEncoder(**how).encode(value)
 encode_frame = JSONEncoder(separators=(',', ':'), allow_nan=False).encode
@@ -288,60 +286,6 @@ def mend_streams():
                       closefd=False)
         setattr(sys, name, stream)
         setattr(sys, '__%s__' % name, stream)
-
-
-# ------------------------------------------------------------------------ errors
-
-def error_text(error):
-    try:
-        return clean(cut(str(error), 1 << 16))
-    except Exception:
-        return '<exception str() failed>'
-
-
-def forget(error, seen):
-    # Our own frames, and what stands above the first line of a cell.
-    if error is None or id(error) in seen:
-        return
-    seen.add(id(error))
-    frames = error.stack
-    first = [i for i, f in enumerate(frames) if f.filename.startswith('<cell ')]
-    kept = [f for f in frames[first[0] if first else 0:]
-            if not f.filename.startswith(OURS)]
-    del frames[:]
-    frames.extend(kept)
-    forget(error.__cause__, seen)
-    forget(error.__context__, seen)
-    for part in getattr(error, 'exceptions', None) or ():
-        forget(part, seen)
-
-
-def describe_error(error):
-    import traceback
-    lines = []
-    try:
-        told = traceback.TracebackException(type(error), error, error.__traceback__)
-        forget(told, set())
-        if isinstance(error, KeyboardInterrupt) and not any(
-                f.filename.startswith('<cell ') for f in told.stack):
-            del told.stack[:]   # it awaited: only the event loop stood there
-        for line in told.format():
-            lines += line.rstrip('\n').split('\n')
-    except Exception as second:     # a __str__ that raises, no memory
-        lines.append('%s (no traceback: %s)' % (type(error).__name__,
-                                                type(second).__name__))
-    if len(lines) > TRACE_MAX:
-        gone = len(lines) - TRACE_MAX
-        lines[TRACE_MAX // 2:-TRACE_MAX // 2] = ['... [%d lines omitted]' % gone]
-    return {'name': clean(type(error).__name__), 'value': error_text(error),
-            'traceback': [clean(cut(line, 1 << 14)) for line in lines]}
-
-
-def exit_code_of(error):
-    code = error.code
-    if code is None:
-        return 0
-    return code & 0xff if isinstance(code, int) else 1
 
 
 # ------------------------------------------------------------------------- cells
