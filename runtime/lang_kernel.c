@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 
+#include "kernel_errors_py.inc"
 #include "kernel_files_py.inc"
 #include "kernel_js.inc"
 #include "kernel_py.inc"
@@ -24,6 +25,7 @@ static const struct {
 	size_t len;
 } python_parts[] = {
 	{ PYTHON_PART("_types"), kernel_types_py, sizeof(kernel_types_py) },
+	{ PYTHON_PART("_errors"), kernel_errors_py, sizeof(kernel_errors_py) },
 	{ PYTHON_PART("_show"), kernel_show_py, sizeof(kernel_show_py) },
 	{ PYTHON_PART("_shell"), kernel_shell_py, sizeof(kernel_shell_py) },
 	{ PYTHON_PART("_kernel"), kernel_py, sizeof(kernel_py) },

@@ -6,6 +6,7 @@
  *   repl_wire.c	 frames: 4 bytes of length in network byte order, then JSON
  *   repl_text.c	 what the programs of the box print
  *   repl_shell.c	 requests for a shell
+ *   repl_shell_said.c	 what only a shell says
  *   repl_ops.c	 what a request may be; events from what a driver says
  *
  * All of it runs in the caller's process, on the caller's thread. The driver in the box
@@ -47,7 +48,13 @@ struct repl_stream { /* what one pipe has given during the request in hand */
 	bool is_over, is_watched;
 };
 
-enum repl_tag { TAG_CHANNEL, TAG_STDOUT, TAG_STDERR, TAG_BOX, TAG_TIMER };
+struct repl_outlet { /* to a socket of the box; unsent from `at` on */
+	struct buf text;
+	size_t at;
+	bool waits;		/* for room */
+};
+
+enum repl_tag { TAG_CHANNEL, TAG_ANSWERS, TAG_STDOUT, TAG_STDERR, TAG_BOX, TAG_TIMER };
 
 enum repl_cause { CAUSE_NONE, CAUSE_INTERRUPT, CAUSE_TIMEOUT };
 
@@ -65,7 +72,6 @@ struct nsbox_kernel {
 	bool is_dying;		/* its box is over, and what it left is being read */
 	bool is_over;
 	bool channel_over;	/* EOF */
-	bool wants_write;
 	bool was_killed;	/* by us, to start anew */
 	bool said_too_much;	/* that was for limits.stdout or limits.stderr */
 	bool was_signalled;	/* an interrupt was sent that no settling has followed yet */
@@ -76,8 +82,8 @@ struct nsbox_kernel {
 
 	struct repl_request *first, **last_request, *current;
 	size_t queued;		/* bytes of all requests behind `first` */
-	struct buf out;		/* to the driver, still unsent from out_at on */
-	size_t out_at;
+	struct repl_outlet out;	/* to the driver */
+	struct repl_outlet answers; /* of calls, to the processes of a shell */
 	uint64_t calls[REPL_CALLS_MAX]; /* which wait for their answers */
 	size_t call_count;
 
@@ -123,8 +129,10 @@ void repl_arm(struct nsbox_kernel *k);
 void repl_wire_reset(struct nsbox_kernel *k);
 int repl_wire_watch(struct nsbox_kernel *k, struct nsbox_error *err);
 void repl_wire_head(char head[4], size_t len);
-/* Send a frame: the answer to a call. */
+/* Send the answer to a call. */
 int repl_wire_answer(struct nsbox_kernel *k, const char *json, size_t len, struct nsbox_error *err);
+/* Bytes that the box has not taken yet. */
+size_t repl_wire_unsent(const struct nsbox_kernel *k);
 /* Send what goes without waiting. */
 void repl_wire_flush(struct nsbox_kernel *k);
 /* 1: a whole frame is in k->body; 0: not yet; -1: the end of the channel. */
@@ -151,6 +159,8 @@ int repl_request_check(const char *json, size_t len, uint64_t *id, uint64_t *cal
 /* A new event at the end of the list; its text is still empty. NULL: no memory. */
 struct repl_event *repl_event_add(struct nsbox_kernel *k);
 void repl_event_free(struct repl_event *e);
+/* The request in hand is over: nobody will answer the calls of a shell's processes. */
+void repl_calls_end(struct nsbox_kernel *k);
 
 /* One frame of the driver's: an event, or nothing. NSBOX_E_SYSTEM: it is none. */
 int repl_frame_take(struct nsbox_kernel *k, struct nsbox_error *err);
@@ -165,5 +175,16 @@ void repl_dead(struct nsbox_kernel *k, bool restarted, const char *reason);
 /* A request that was checked, as a shell reads it. */
 int repl_shell_request(struct buf *out, uint64_t id, const char *json, size_t len,
 		       struct nsbox_error *err);
+/* An answer to a call, checked, as a line "call kind text". */
+int repl_shell_answer(struct buf *out, const char *json, size_t len, struct nsbox_error *err);
+/* What stands in front of the words of a request. */
+void repl_shell_head(struct buf *out, const char *op, uint64_t id, size_t words);
+
+/* --- repl_shell_said.c ------------------------------------------------------------- */
+
+/* The event "call" of a frame whose "words" are base64 of words, each with a NUL behind. */
+void repl_shell_call(struct buf *out, struct jscan frame);
+/* The members "entries" and "truncated", each behind a comma, from base64 of a listing. */
+void repl_shell_listing(struct buf *out, struct jscan listing);
 
 #endif

@@ -101,33 +101,36 @@ static void look_at_clocks(struct nsbox_kernel *k)
 static void hand_over(struct nsbox_kernel *k, struct repl_request *q)
 {
 	k->current = q;
-	buf_add(&k->out, q->text, q->len);
+	buf_add(&k->out.text, q->text, q->len);
 	repl_wire_flush(k);
 }
 
 /* One that does not answer is killed as a cell that goes on after an interrupt. */
 static void settle(struct nsbox_kernel *k)
 {
-	static const char json[] = "{\"id\":0,\"op\":\"settle\"}", words[] = "settle 0\n";
+	static const char json[] = "{\"id\":0,\"op\":\"settle\"}";
 	struct nsbox_error err = NSBOX_ERROR_INIT;
+	owned(buf_free) struct buf text = BUF_INIT(256);
 	struct repl_request *q;
-	size_t len = k->is_shell ? sizeof(words) - 1 : 4 + sizeof(json) - 1;
+	char head[4];
 
 	if (k->box->watch && k->box->watch->signals_due) /* look_at_box() comes here again */
 		return;
-	q = calloc(1, sizeof(*q) + len);
+	if (k->is_shell) {
+		repl_shell_head(&text, "settle", 0, 0);
+	} else {
+		repl_wire_head(head, sizeof(json) - 1);
+		buf_add(&text, head, sizeof(head));
+		buf_str(&text, json);
+	}
+	q = text.failed ? NULL : calloc(1, sizeof(*q) + text.len);
 	if (!q) {
 		err_nomem(&err);
 		repl_fail(k, &err);
 		return;
 	}
-	q->len = len;
-	if (k->is_shell) {
-		memcpy(q->text, words, len);
-	} else {
-		repl_wire_head(q->text, sizeof(json) - 1);
-		memcpy(q->text + 4, json, sizeof(json) - 1);
-	}
+	q->len = text.len;
+	memcpy(q->text, text.data, text.len);
 	k->was_signalled = false;
 	k->is_settling = true;
 	k->cause = CAUSE_INTERRUPT;
@@ -166,6 +169,7 @@ void repl_next_request(struct nsbox_kernel *k)
 
 void repl_finish_request(struct nsbox_kernel *k)
 {
+	repl_calls_end(k);
 	free(take_ptr(k->current));
 	k->deadline_us = k->again_us = k->kill_us = 0;
 	k->cause = CAUSE_NONE;
@@ -370,9 +374,12 @@ static void handle(struct nsbox_kernel *k, uint32_t tag)
 {
 	switch (tag) {
 	case TAG_CHANNEL:
-		if (k->wants_write)
+		if (k->out.waits)
 			repl_wire_flush(k);
 		read_channel(k);
+		break;
+	case TAG_ANSWERS:
+		repl_wire_flush(k);
 		break;
 	case TAG_STDOUT:
 	case TAG_STDERR:

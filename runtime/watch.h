@@ -56,6 +56,7 @@ struct watch {
 	int epoll, timer;
 	int channel;		/* the host's end; -1: the run has none */
 	int pipes[2];		/* of a kernel: its stdout and stderr, to read; -1: none */
+	int answers;		/* of a shell's kernel: where calls are answered; -1: none */
 	uint64_t timeout_us, started_us, ended_us, deadline_us, kill_at_us, patience_us;
 	uint64_t next_sample_us, resume_us, armed_us;
 	uint64_t cpu_seen_us, saturated_since_us, refused_forks;

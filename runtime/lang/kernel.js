@@ -13,6 +13,8 @@ const repl = require('repl');
 const stream = require('stream');
 const util = require('util');
 const vm = require('vm');
+const inspectValue = util.inspect;
+const { O_RDONLY, O_WRONLY, O_CREAT, O_TRUNC, O_NONBLOCK } = fs.constants;
 
 const FRAME_MAX = 64 << 20;
 const GET_MAX = 45 << 20;
@@ -24,12 +26,13 @@ let current = null;	// the request in hand: its id, and what ends it
 let count = 0;
 let lastCall = 0;
 let hasHeard = false;	// of an interrupt, since it was settled last
-const soon = setImmediate;
 const nothing = new vm.Script('Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100)');
 const calls = new Map();
 
 function send(message) {
-	const body = Buffer.from(JSON.stringify(message));
+	// A cell that gave all objects toJSON() did not mean ours.
+	const plain = 'toJSON' in [] ? function (key) { return this[key]; } : undefined;
+	const body = Buffer.from(JSON.stringify(message, plain));
 	const head = Buffer.alloc(4);
 
 	if (body.length > FRAME_MAX - 65536)
@@ -138,8 +141,8 @@ function importNames(what, from) {
 		(first ? `; var { default: ${first} } = ${star[1]}` : '');
 }
 
-function evaluate(source, name) {
-	return new Promise((resolve, reject) => {
+async function evaluate(source, name) {
+	const over = new Promise((resolve, reject) => {
 		thrown = (error) => reject(asSyntax(error));
 		// While a script runs, the REPL's own watchdog has the signal, which a
 		// listener of ours would take away from it.
@@ -151,8 +154,18 @@ function evaluate(source, name) {
 				resolve({ value }); // boxed: a promise is a value
 		});
 		process.on('SIGINT', interrupted);
-	}).finally(() => { thrown = loose; });
+	});
+
+	try {
+		return await over;
+	} finally {
+		thrown = loose;
+	}
 }
+
+// What V8 and the REPL's own parser say of an import statement. A cell that has run, and threw
+// a SyntaxError itself, runs no second time.
+const WANTS_IMPORT = /outside a module|only valid in async functions|may (?:only appear|appear only)/;
 
 async function runSource(source, name) {
 	try {
@@ -160,9 +173,18 @@ async function runSource(source, name) {
 	} catch (e) {
 		const changed = asDynamic(source);
 
-		if (!(e instanceof SyntaxError) || changed === source)
+		if (!(e instanceof SyntaxError) || changed === source || !WANTS_IMPORT.test(e.message))
 			throw e;
 		return evaluate(changed, name);
+	}
+}
+
+// By await, and not by then(), which a cell may have changed.
+async function pass(work, resolve, reject) {
+	try {
+		resolve(await work());
+	} catch (e) {
+		reject(e);
 	}
 }
 
@@ -170,7 +192,7 @@ async function runSource(source, name) {
 function inHand(work) {
 	return new Promise((resolve, reject) => {
 		current.fail = reject;
-		work().then(resolve, reject);
+		pass(work, resolve, reject);
 	});
 }
 
@@ -188,12 +210,12 @@ function failed(error) {
 }
 
 function richForms(value, text) {
-	const forms = guarded(() => (value && typeof value[FORMS] === 'function' ?
-		value[FORMS]() : null), null);
+	return guarded(() => {
+		const forms = value && typeof value[FORMS] === 'function' ? value[FORMS]() : null;
 
-	if (!forms || typeof forms !== 'object')
-		return null;
-	return { 'text/plain': text, ...JSON.parse(JSON.stringify(forms)) };
+		return !forms || typeof forms !== 'object' ? null :
+			{ 'text/plain': text, ...JSON.parse(JSON.stringify(forms)) };
+	}, null);
 }
 
 function display(...values) {
@@ -313,28 +335,42 @@ function putFile({ path: name, data, mode, parents = true }) {
 
 	if (parents)
 		fs.mkdirSync(path.dirname(name), { recursive: true });
-	fs.writeFileSync(name, bytes, { mode: mode === undefined ? 0o644 : mode });
-	if (mode !== undefined)
-		fs.chmodSync(name, mode);
+	// A pipe without a reader would hold us up.
+	const fd = fs.openSync(name, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK,
+		mode === undefined ? 0o644 : mode);
+
+	try {
+		fs.writeFileSync(fd, bytes);
+		if (mode !== undefined)
+			fs.fchmodSync(fd, mode);
+	} finally {
+		fs.closeSync(fd);
+	}
 	return { size: bytes.length };
 }
 
 function getFile(request) {
 	const most = Math.min(request.max_bytes || GET_MAX, GET_MAX);
 	// A pipe without a writer would hold us up.
-	const fd = fs.openSync(request.path, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK);
+	const fd = fs.openSync(request.path, O_RDONLY | O_NONBLOCK);
 
 	try {
 		const state = fs.fstatSync(fd);
-		const data = Buffer.alloc(Math.min(most, state.size));
-		let have = 0;
+		const parts = [];
+		let have = 0, n = 1;
 
 		if (!state.isFile())
 			throw new Error(`${request.path} is no regular file`);
-		for (let n = 1; n > 0 && have < data.length; have += n)
-			n = fs.readSync(fd, data, have, data.length - have, have);
-		return { data: data.subarray(0, have).toString('base64'), size: state.size,
-			mode: state.mode & 0o7777, truncated: state.size > have };
+		// To its end: in /proc a file has the size 0. One byte more says that it goes on.
+		for (; n > 0 && have <= most; have += n) {
+			const part = Buffer.alloc(Math.min(most + 1 - have,
+				Math.max(state.size + 1 - have, 65536)));
+
+			n = fs.readSync(fd, part, 0, part.length, have);
+			parts.push(part.subarray(0, n));
+		}
+		return { data: Buffer.concat(parts).subarray(0, most).toString('base64'),
+			size: state.size, mode: state.mode & 0o7777, truncated: have > most };
 	} finally {
 		fs.closeSync(fd);
 	}
@@ -359,7 +395,7 @@ function listFolder(request) {
 // ended may be left over in node's watchdog, which would end the next script by it.
 async function settle() {
 	for (let i = 0; i < 3; i++)
-		await new Promise((done) => { soon(done); });
+		await new Promise((done) => { setImmediate(done); });
 	if (!hasHeard)
 		guarded(() => nothing.runInThisContext({ breakOnSigint: true }));
 	hasHeard = false;
@@ -395,7 +431,7 @@ async function answer(request) {
 		mime: null, error: null, exit_code: null };
 	let done;
 
-	current = { id: request.id, fail() {} };
+	current = { id: request.id, op: request.op, fail() {} };
 	try {
 		done = await OPS[request.op](request);
 	} catch (e) {
@@ -426,15 +462,16 @@ function interrupted() {
 		current.fail(error);
 }
 
+// Of a callback: the cell's in hand, but a command or a file has none.
 function loose(error) {
-	if (current)
+	if (current && current.op === 'execute')
 		current.fail(error);
 	else
 		process.stderr.write(`${inspect(error)}\n`);
 }
 
 function take(frame) {
-	if (frame.call !== undefined)
+	if (Object.hasOwn(frame, 'call'))
 		takeAnswer(frame);
 	else
 		answer(frame);
@@ -445,7 +482,8 @@ channel.on('data', (data) => {
 	held = held.length ? Buffer.concat([held, data]) : data;
 	while (held.length >= 4 && held.length >= 4 + held.readUInt32BE()) {
 		const size = held.readUInt32BE();
-		const frame = JSON.parse(held.toString('utf8', 4, 4 + size));
+		const frame = Object.setPrototypeOf(
+			JSON.parse(held.toString('utf8', 4, 4 + size)), null);
 
 		held = held.subarray(4 + size);
 		take(frame);
