@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { KERNEL_FILES = 128 };
+
 static bool is_language(const char *language, const char *name)
 {
 	const char *canonical = language ? lang_canonical(language) : NULL;
@@ -23,6 +25,17 @@ static int refuse_language(struct nsbox_error *err)
 		       "imports.allow can only be enforced for a Python source");
 }
 
+/* Drivers keep their descriptors out of the cells' way (kernel.py, kernel.sh). */
+static int check_files(const struct policy *p, const char *language, struct nsbox_error *err)
+{
+	if (!language || is_language(language, "javascript") || p->limits.files >= KERNEL_FILES)
+		return 0;
+	err_hint(err, "set limits.files to %d or more", KERNEL_FILES);
+	return err_set(err, NSBOX_E_POLICY,
+		       "limits.files is %llu: a kernel of %s has descriptors of its own up to %d",
+		       (unsigned long long)p->limits.files, language, KERNEL_FILES - 1);
+}
+
 int examine_kernel(struct examine *out, enum nsbox_tier tier, const struct policy *p,
 		   const struct nsbox_run *run, struct nsbox_error *err)
 {
@@ -35,7 +48,9 @@ int examine_kernel(struct examine *out, enum nsbox_tier tier, const struct polic
 		.check = { .allow = has_rules ? &p->imports.allow.list : NULL,
 			   .strict = p->imports.mode == IMPORT_STRICT },
 	};
-	return has_rules && !is_language(run->language, "python") ? refuse_language(err) : 0;
+	if (has_rules && !is_language(run->language, "python"))
+		return refuse_language(err);
+	return tier == NSBOX_TIER_LOCAL_UNSAFE ? 0 : check_files(p, run->language, err);
 }
 
 int examine_decide(struct examine *out, enum nsbox_tier tier, const struct policy *p,

@@ -12,7 +12,7 @@ exec 99<> /dev/null 100<&3 3<&- 102<&99 104<&0 0<&99 109>&1 111>&2
 hash base64 chmod find flock head mkdir stat 2> /dev/null
 nsbox_base64=${BASH_CMDS[base64]} nsbox_chmod=${BASH_CMDS[chmod]} nsbox_find=${BASH_CMDS[find]}
 nsbox_flock=${BASH_CMDS[flock]} nsbox_head=${BASH_CMDS[head]} nsbox_mkdir=${BASH_CMDS[mkdir]} nsbox_stat=${BASH_CMDS[stat]}
-nsbox_asks='' nsbox_count=0 nsbox_flags='' nsbox_pipefail='' nsbox_posix='' nsbox_sees_traps='' nsbox_status=0
+nsbox_asks='' nsbox_count=0 nsbox_flags='' nsbox_pipefail='' nsbox_posix='' nsbox_runs='' nsbox_sees_traps='' nsbox_status=0
 nsbox_stop='' nsbox_traps=''
 
 nsbox_send() {
@@ -291,7 +291,7 @@ nsbox_next() {
 		builtin trap 'builtin :' INT
 		[[ ! $nsbox_stop ]] || nsbox_calm
 	done
-	nsbox_count=$((nsbox_count + 1)) nsbox_ended=''
+	nsbox_count=$((nsbox_count + 1)) nsbox_runs=1 nsbox_ended=''
 	nsbox_put_env
 	nsbox_code=${nsbox_words[0]}
 	[[ ! ${nsbox_words[1]} ]] || nsbox_take_input
@@ -320,34 +320,47 @@ nsbox_end() {
 	nsbox_ended=1
 }
 
+nsbox_answer() {
+	[[ ! $nsbox_stop ]] || nsbox_calm
+	nsbox_restore_env
+	[[ ! $nsbox_asks ]] || nsbox_leave_input
+	nsbox_done_code "$nsbox_status"
+}
+
+# Evaluated and not called, for in a function "declare" would be local. A cell's own "break" or
+# "continue" leaves the loop around it, or, of many levels, comes to the head of this one, or
+# ends this one: then the rest of the cells is one evaluation deeper. Before its first cell
+# stands what ends one, as of the others: a trap of DEBUG sees each command outside of it.
+# shellcheck disable=SC2034,SC2043,SC2317,SC2329
+nsbox_turns() {
+	while {
+		if [[ $nsbox_runs && ! $nsbox_ended ]]; then
+			nsbox_end 1 "$-" "$SHELLOPTS"
+			builtin echo 'break, continue: only meaningful in a loop' >&112
+		fi
+		# What it costs is a process: only where a cell may have set one.
+		[[ ! $nsbox_sees_traps || $nsbox_stop ]] ||
+			nsbox_traps=$(builtin trap -p DEBUG RETURN)
+		builtin trap - DEBUG RETURN
+		builtin trap 'builtin :' INT
+	} >&103 2>&103; do
+		[[ ! $nsbox_runs ]] || nsbox_answer
+		nsbox_next
+		for nsbox_once in 1; do
+			builtin . /dev/fd/99 99<<< "$nsbox_code"
+			{ nsbox_end "$?" "$-" "$SHELLOPTS"; } >&103 2>&103
+		done
+	done
+	builtin eval "$nsbox_turns"
+}
+nsbox_turns=$(declare -f nsbox_turns)
+nsbox_turns=${nsbox_turns#*')'}
+
 # Under these redirections 101, 103, 105, 110 and 112 are what 100, 102, 104, 1 and 2 were, and
 # closed on exec: that is how bash keeps what it is to restore. 103 is /dev/null. To open that
 # would make it the output of a cell that closed its own.
 {
 	exec 99<&- 100<&- 102<&- 104<&- 109>&- 111>&-
 	nsbox_send "{\"event\":\"ready\",\"language\":\"bash\",\"version\":\"${BASH_VERSION%%[^0-9.]*}\"}"
-	while ((1)); do
-		nsbox_next
-		# Loops of its own, for a "break" or "continue" of the cell's.
-		# shellcheck disable=SC2034,SC2043,SC2165,SC2167
-		for nsbox_once in 1; do for nsbox_once in 1; do for nsbox_once in 1; do
-			builtin . /dev/fd/99 99<<< "$nsbox_code"
-			{ nsbox_end "$?" "$-" "$SHELLOPTS"; } >&103 2>&103
-		done; done; done
-		{
-			if [[ ! $nsbox_ended ]]; then
-				nsbox_end 1 "$-" "$SHELLOPTS"
-				builtin echo 'break, continue: only meaningful in a loop' >&112
-			fi
-			# What it costs is a process: only where a cell may have set one.
-			[[ ! $nsbox_sees_traps || $nsbox_stop ]] ||
-				nsbox_traps=$(builtin trap -p DEBUG RETURN)
-			builtin trap - DEBUG RETURN
-			builtin trap 'builtin :' INT
-		} >&103 2>&103
-		[[ ! $nsbox_stop ]] || nsbox_calm
-		nsbox_restore_env
-		[[ ! $nsbox_asks ]] || nsbox_leave_input
-		nsbox_done_code "$nsbox_status"
-	done
+	eval "$nsbox_turns"
 } 100<&99 102<&99 104<&99 1>&109 2>&111

@@ -10,7 +10,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "harness"))
 from box import SCRATCH  # noqa: E402
-from cells import UNSUPPORTED, USAGE, Kernel, Refused  # noqa: E402
+from cells import POLICY, UNSUPPORTED, USAGE, Kernel, Refused  # noqa: E402
 from host import become_reaper, leftovers  # noqa: E402
 from tap import run_tests  # noqa: E402
 
@@ -221,7 +221,7 @@ def bash_keeps_its_state(tap):
         tap.equal(k.run("read y; echo \"[$y]\"")["out"], "[]\n", "the input is empty")
         k.run("set -u")
         tap.equal(k.run("case $- in *u*) echo on;; esac; set +u")["out"], "on\n", "options live on")
-        tap.equal(k.run("set -x")["err"] + k.run("set +x")["err"], "++ set +x\n", "and trace no line of ours")
+        tap.equal(k.run("set -x")["err"] + k.run("set +x")["err"], "+++ set +x\n", "and trace no line of ours")
         tap.equal(k.run("printf '\\xff'")["out"], "\ufffd", "bytes that are no UTF-8")
         tap.equal(k.run("ls /proc/self/fd; echo x >&100")["exit_code"], 1, "a cell has no channel")
         k.do("set", values={"v": "a  b'\"$x", "n": 3})
@@ -251,7 +251,7 @@ def bash_ends_are_results(tap):
 # What a cell may well do, and no driver may stumble over.
 BASH_CELLS = [
     "readonly pair=1 old=2 name=3 head=4 path=5 data=6 mode=7 size=8 cwd=9", "IFS=0123456789", "continue", "break",
-    "break 2", ":() { echo no; }", ".() { echo no; }", "trap() { echo no; }; set() { echo no; }; shopt() { echo no; }",
+    "break 2", "break 9", "continue 9", ":() { echo no; }", ".() { echo no; }", "trap() { echo no; }; set() { echo no; }; shopt() { echo no; }",
     "cd() { builtin cd \"$@\" && echo no; }", "stat() { echo 1 7; }; head() { echo; }; base64() { :; }; mkdir() { :; }",
     "PATH=/", "export LC_ALL=xx_XX.UTF-8", "export() { echo no; }; exec() { echo no; }; exit() { echo no; }",
     "set -akC", "set -o posix; set -o pipefail", "set -TE; trap : DEBUG ERR", "shopt -s nocasematch failglob extdebug",
@@ -407,6 +407,16 @@ def an_interrupt_ends_its_own_cell_alone(tap):
             tap.equal(k.finish(second)["status"], "interrupted", f"{language}: so is one that is about to begin")
 
 
+def too_few_descriptors_for_a_driver_are_refused(tap):
+    for language in ("python", "bash"):
+        tap.equal(refusal(lambda: Kernel(language, limits__files=127).close()), POLICY, f"{language}, 127 files")
+        with Kernel(language, limits__files=128) as k:
+            tap.equal(k.run("echo on" if language == "bash" else "print('on')")["out"], "on\n", "enough are enough")
+    if shutil.which("node"):
+        with Kernel("javascript", limits__files=32) as k:
+            tap.equal(k.run("1 + 1")["repr"], "2", "JavaScript takes no more than node")
+
+
 def without_a_box_it_is_the_same(tap):
     with Kernel(tier=4) as k:
         k.run("x = 1")
@@ -430,4 +440,5 @@ if __name__ == "__main__":
         javascript_has_commands_and_files,
         bash_keeps_its_state, bash_ends_are_results,
         bash_cells_leave_the_driver_alone, bash_has_commands_and_files, bash_calls_the_host,
-        an_interrupt_ends_its_own_cell_alone, without_a_box_it_is_the_same, nothing_is_left]))
+        an_interrupt_ends_its_own_cell_alone, too_few_descriptors_for_a_driver_are_refused,
+        without_a_box_it_is_the_same, nothing_is_left]))

@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from box import REPO  # noqa: E402
 
 LOCAL = 2
-USAGE, UNSUPPORTED, BUSY, SYSTEM = -1, -3, -5, -7
+USAGE, POLICY, UNSUPPORTED, BUSY, SYSTEM = -1, -2, -3, -5, -7
 
 
 class Error(c.Structure):
