@@ -143,7 +143,7 @@ const char *key_group_nearest(const char *name)
 {
 	static const char *const groups[] = {
 		"fs", "net", "process", "env", "limits", "imports", "packages",
-		"artifacts", "syscalls", "devices", "enforce", "observe",
+		"artifacts", "syscalls", "devices", "enforce", "isolation", "observe",
 		"network_policy",
 	};
 	const char *found = NULL;

@@ -29,6 +29,11 @@ enum {
 #define FS_OF_ABI_1 0x1fff	/* EXECUTE .. MAKE_SYM */
 
 enum {
+	NET_BIND_TCP = 1 << 0,
+	NET_CONNECT_TCP = 1 << 1,
+};
+
+enum {
 	SCOPE_ABSTRACT_UNIX_SOCKET = 1 << 0,
 	SCOPE_SIGNAL = 1 << 1,
 };
@@ -37,21 +42,24 @@ _Static_assert(LANDLOCK_FILE_RIGHTS == (FS_EXECUTE | FS_WRITE_FILE | FS_READ_FIL
 					FS_TRUNCATE | FS_IOCTL_DEV),
 	       "rights that a rule on a file may carry");
 
-/* What each ABI added. 4 is network ports (the box has a network namespace), 7 is
+/* What each ABI added. 4 is ports, for boxes that have no network namespace; 7 is
  * about logging. A kernel newer than the last row is treated as the last row. */
 static const struct {
 	int abi;
 	uint64_t fs, scoped;
+	uint32_t net;
 } ladder[] = {
-	{ 1, FS_OF_ABI_1, 0 },
-	{ 2, FS_REFER, 0 },
-	{ 3, FS_TRUNCATE, 0 },
-	{ 5, FS_IOCTL_DEV, 0 },
-	{ 6, 0, SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL },
+	{ 1, FS_OF_ABI_1, 0, 0 },
+	{ 2, FS_REFER, 0, 0 },
+	{ 3, FS_TRUNCATE, 0, 0 },
+	{ 4, 0, 0, NET_BIND_TCP | NET_CONNECT_TCP },
+	{ 5, FS_IOCTL_DEV, 0, 0 },
+	{ 6, 0, SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL, 0 },
 };
 
 struct rights {
 	uint64_t fs, scoped;
+	uint32_t net;
 };
 
 static struct rights rights_of(int abi)
@@ -63,6 +71,7 @@ static struct rights rights_of(int abi)
 			break;
 		r.fs |= ladder[i].fs;
 		r.scoped |= ladder[i].scoped;
+		r.net |= ladder[i].net;
 	}
 	return r;
 }
@@ -116,5 +125,37 @@ int landlock_compile(struct plan_builder *b, const struct landlock_request *r,
 		return result;
 	PLAN_OP(b, .kind = OP_LANDLOCK, .stage = r->stage, .n = w.have.fs,
 		.m = w.have.scoped);
+	return 0;
+}
+
+int landlock_compile_walls(struct plan_builder *b, const struct landlock_place *places, size_t n,
+			   const struct landlock_request *r, struct nsbox_error *err)
+{
+	struct walls w = { b, r, rights_of(r->abi) };
+	const uint64_t execute = r->exec_only ? 0 : FS_EXECUTE;
+	const uint64_t rights[] = {
+		[PLACE_READ] = FS_READ_FILE | FS_READ_DIR,
+		[PLACE_PROGRAMS] = FS_READ_FILE | FS_READ_DIR | execute,
+		[PLACE_DEVICE] = FS_READ_FILE | FS_WRITE_FILE | FS_IOCTL_DEV,
+		[PLACE_WRITE] = (w.have.fs & ~(uint64_t)(FS_EXECUTE | FS_MAKE_CHAR | FS_MAKE_BLOCK)) |
+				execute,
+	};
+	int result;
+
+	if (r->abi < LANDLOCK_WALLS_ABI) {
+		err_hint(err, "Linux 6.12 or newer, with landlock in the lsm= list");
+		return err_set(err, NSBOX_E_UNSUPPORTED,
+			       "isolation by Landlock alone needs its ABI %d; this kernel has %d",
+			       LANDLOCK_WALLS_ABI, r->abi);
+	}
+	for (size_t i = 0; i < n; i++)
+		PLAN_OP(b, .kind = OP_LANDLOCK_PATH, .stage = r->stage, .src = places[i].path,
+			.n = rights[places[i].kind] & w.have.fs, .flags = OP_OPTIONAL);
+	result = add_list(&w, r->exec_only, FS_READ_FILE | FS_EXECUTE, err);
+	if (result < 0)
+		return result;
+	PLAN_OP(b, .kind = OP_LANDLOCK, .stage = r->stage, .flags = OP_KEEP, .n = w.have.fs,
+		.m = w.have.scoped | (uint64_t)w.have.net << 32);
+	PLAN_OP(b, .kind = OP_LANDLOCK, .stage = r->stage, .m = w.have.scoped);
 	return 0;
 }

@@ -27,6 +27,21 @@ struct landlock_request {
 };
 
 /*
+ * A box without namespaces sees the host's own tree: only these places. The payload gets
+ * that ruleset (OP_KEEP), and init before it one that holds signals and abstract sockets
+ * in: by that it ends all of the box, and nobody else (kill -1).
+ */
+struct landlock_place {
+	const char *path;
+	enum { PLACE_READ, PLACE_PROGRAMS, PLACE_DEVICE, PLACE_WRITE } kind;
+};
+enum { LANDLOCK_WALLS_ABI = 6 };	/* scopes of signals and sockets */
+
+/* NSBOX_E_UNSUPPORTED: an ABI that has no scopes. */
+int landlock_compile_walls(struct plan_builder *b, const struct landlock_place *places, size_t n,
+			   const struct landlock_request *r, struct nsbox_error *err);
+
+/*
  * The rights a rule may carry on a path that is not a folder. landlock_add_rule()
  * refuses the others with EINVAL, so whoever adds a row masks it after looking.
  */

@@ -47,6 +47,7 @@
 	X(PORTS,     "listen on the ports (uint16) in blob and pass the listeners to the parent, tag m") \
 	X(POOL,      "pass n new TCP sockets of the box to the parent, tag m") \
 	X(IDS,       "setresgid m, setresuid n (ids inside the box)") \
+	X(OWN_IDS,   "setresgid, setresuid: one gid and one uid of the host that no process of the host has") \
 	X(SESSION,   "setsid") \
 	X(KEYRING,   "join a new, empty session keyring") \
 	X(UMASK,     "umask n") \
@@ -54,7 +55,7 @@
 	X(NICE,      "setpriority n") \
 	X(DROPCAPS,  "empty bounding, ambient, inheritable, permitted, effective") \
 	X(NNP,       "PR_SET_NO_NEW_PRIVS") \
-	X(LANDLOCK,  "restrict to the LANDLOCK_PATH rows collected so far; n = handled, m = scoped") \
+	X(LANDLOCK,  "restrict to the LANDLOCK_PATH rows collected so far; n = handled, m = scoped; OP_KEEP: keep it for the payload") \
 	X(LANDLOCK_PATH, "allow access n beneath src (absolute, in the box)") \
 	X(SECCOMP,   "load the BPF program in blob; flags: SECCOMP_FILTER_FLAG_*; pass a listener on, tag n") \
 	X(SEND_DIR,  "pass an O_PATH descriptor of src to the parent, tag n") \
@@ -81,6 +82,7 @@ enum {
 	OP_MAKE_DST = 1 << 6,	/* create the missing target and its parents */
 	OP_KEEP_SYMLINK = 1 << 7, /* do not follow src if it is a symlink */
 	OP_MUST_EXIST = 1 << 9,	/* MASK: nothing there to cover is an error */
+	OP_KEEP = 1 << 10,	/* LANDLOCK: the ruleset becomes descriptor 6, and restricts nobody yet */
 	OP_PLAIN = 1 << 8,	/* set by plan_mark_plain(): no part of dst can lead out */
 };
 

@@ -49,6 +49,7 @@ enum disk_action { DISK_DENY, DISK_KILL };
 /* Of packages for Python. */
 enum packages_installer { INSTALLER_AUTO, INSTALLER_PIP, INSTALLER_UV };
 enum floor { FLOOR_USERSPACE, FLOOR_KERNEL };
+enum isolation { ISOLATION_NAMESPACES, ISOLATION_LANDLOCK };
 /* How far to go for a cgroup with controllers. */
 enum cgroup_reach { REACH_HERE, REACH_SCOPE, REACH_MOVE };
 
@@ -130,6 +131,9 @@ struct policy {
 		struct strlist optional; /* keys that may stay unenforced */
 		int cgroup;		/* enum cgroup_reach */
 	} enforce;
+	struct {
+		int floor;		/* enum isolation */
+	} isolation;
 	struct {
 		bool listed;		/* in the list that nsbox top reads */
 	} observe;

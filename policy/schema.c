@@ -33,6 +33,7 @@ static const char *const oom_actions[] = { "group", "process", NULL };
 static const char *const disk_actions[] = { "deny", "kill", NULL };
 static const char *const installers[] = { "auto", "pip", "uv", NULL };
 static const char *const floors[] = { "userspace", "kernel", NULL };
+static const char *const isolations[] = { "namespaces", "landlock", NULL };
 static const char *const reaches[] = { "here", "scope", "move", NULL };
 
 /*
@@ -394,6 +395,12 @@ const struct key policy_keys[] = {
 	  .field = AT(enforce.cgroup), .preset = "scope", .choices = reaches,
 	  .value_name = "REACH", .by = BY_CODE, .tighter = TIGHTER_FIXED,
 	  .help = "how far to go for cgroup controllers: here: take what there is; scope: also ask the user's systemd for a scope; move: also move the calling process into a cgroup of its own (default of the command)" },
+
+	{ .name = "isolation.floor", .type = KEY_CHOICE,
+	  .field = AT(isolation.floor), .preset = "namespaces", .choices = isolations,
+	  .flag = "--isolation-floor", .value_name = "KIND", .by = BY_CODE,
+	  .tighter = TIGHTER_FIRST,
+	  .help = "weakest isolation accepted: namespaces; landlock: where user namespaces are refused, Landlock and seccomp alone" },
 
 	/* --- who may see it --- */
 	{ .name = "observe.listed", .type = KEY_BOOL,

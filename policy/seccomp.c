@@ -215,3 +215,15 @@ int seccomp_compile_no_fork(struct bpf *out, struct nsbox_error *err)
 	assign_all(&a, "memfd_create", ENOSYS);
 	return seccomp_emit(out, a.of, ANSWER_ALLOW, err);
 }
+
+int seccomp_compile_walls(struct bpf *out, bool is_shared, struct nsbox_error *err)
+{
+	struct answers a;
+
+	for (size_t i = 0; i < SYSCALL_LIMIT; i++)
+		a.of[i] = ANSWER_ALLOW;
+	for (size_t i = 0; i < seccomp_wall_count; i++)
+		if (is_shared || !seccomp_walls[i].if_shared)
+			assign_all(&a, seccomp_walls[i].names, seccomp_walls[i].answer);
+	return seccomp_emit(out, a.of, ANSWER_ALLOW, err);
+}

@@ -32,6 +32,14 @@ int seccomp_compile(struct bpf *out, int level, const struct strlist *allow,
  */
 int seccomp_compile_no_fork(struct bpf *out, struct nsbox_error *err);
 
+/*
+ * The filter of a box without namespaces, stacked on the level's: no sockets but connected
+ * pairs, nothing that such a box would share with the host. @is_shared: its user is the
+ * caller, whose files it must not change either by what Landlock does not see (modes,
+ * owners, times, attributes).
+ */
+int seccomp_compile_walls(struct bpf *out, bool is_shared, struct nsbox_error *err);
+
 /* Ready-made program of a level without extra names; NULL: none for this arch. */
 const struct sock_filter *seccomp_builtin(int level, size_t *count);
 

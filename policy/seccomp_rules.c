@@ -232,6 +232,33 @@ const struct seccomp_override seccomp_overrides[] = {
 };
 const size_t seccomp_override_count = ARRAY_SIZE(seccomp_overrides);
 
+/* --- a box without namespaces --------------------------------------------- */
+
+/*
+ * What namespaces bound elsewhere, and Landlock does not know of. It is stacked on the
+ * filter of the level. Signals, ptrace and descriptors in /proc are Landlock's.
+ */
+const struct seccomp_wall seccomp_walls[] = {
+	{ "socket", EACCES, false, "reaches the host's network, and its sockets by name" },
+	{ "socketpair", CHECK_SOCKETPAIR_STREAM, false,
+	  "may make connected pairs only: a datagram pair can send to any name" },
+	{ "bind connect listen accept accept4", EACCES, false, "names a socket of the host" },
+	{ "shmget shmat shmdt shmctl semget semop semtimedop semctl msgget msgsnd msgrcv msgctl "
+	  "mq_open mq_unlink mq_timedsend mq_timedreceive mq_notify mq_getsetattr",
+	  ENOSYS, false, "is shared with all of the host's processes" },
+	{ "prlimit64 sched_setaffinity sched_setparam sched_setscheduler sched_setattr",
+	  CHECK_OWN_0, false, "may change the caller alone, not other processes of its user" },
+	{ "setpriority", CHECK_OWN_1, false, "may change the caller alone" },
+	{ "inotify_add_watch", EACCES, false, "watches folders that cannot be read" },
+	/* IOPRIO_WHO_* begin at 1. */
+	{ "ioprio_set", EPERM, false, "changes other processes of its user" },
+	{ "chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat "
+	  "utimensat setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr "
+	  "fremovexattr removexattrat", EPERM, true,
+	  "changes whatever its user owns, wherever that lies" },
+};
+const size_t seccomp_wall_count = ARRAY_SIZE(seccomp_walls);
+
 /* process.subprocesses is the way to say "no other program". */
 const char seccomp_undeniable[] = "execve exit exit_group rt_sigreturn";
 
@@ -349,6 +376,16 @@ static const struct seccomp_clause prlimit_clauses[] = {
 	{ { EQ(1, RLIMIT_CORE), NE(2 | ARG_HIGH, 0) }, ANSWER_PRETEND },
 };
 
+static const struct seccomp_clause own_0_clauses[] = {
+	{ { EQ(0, 0) }, ALLOW },
+};
+/* What takes a user, PRIO_USER or IOPRIO_WHO_USER, means all processes of the caller's. */
+static const struct seccomp_clause own_1_clauses[] = {
+	{ { NE(1, 0) }, EPERM },
+	{ { EQ(0, PRIO_PROCESS) }, ALLOW },
+	{ { EQ(0, PRIO_PGRP) }, ALLOW },
+};
+
 #define CHECK(id, rows, other) [id - CHECK_FIRST] = { rows, ARRAY_SIZE(rows), other }
 #define CHECK_N(id, rows, n, other) [id - CHECK_FIRST] = { rows, n, other }
 
@@ -373,6 +410,8 @@ static const struct seccomp_check checks[CHECK_END - CHECK_FIRST] = {
 	CHECK(CHECK_MKNOD_2, mknod_2_clauses, ALLOW),
 	CHECK(CHECK_SETRLIMIT, setrlimit_clauses, ALLOW),
 	CHECK(CHECK_PRLIMIT, prlimit_clauses, ALLOW),
+	CHECK(CHECK_OWN_0, own_0_clauses, EPERM),
+	CHECK(CHECK_OWN_1, own_1_clauses, EPERM),
 };
 
 const struct seccomp_check *seccomp_check_of(uint16_t answer)

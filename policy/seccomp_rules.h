@@ -50,6 +50,8 @@ enum {
 	CHECK_MKNOD_2,
 	CHECK_SETRLIMIT,
 	CHECK_PRLIMIT,
+	CHECK_OWN_0,		/* argument 0, a pid, is 0: the caller itself */
+	CHECK_OWN_1,		/* the same of argument 1, and argument 0 no user's */
 	CHECK_END
 };
 #define CHECK_FIRST CHECK_CLONE
@@ -77,6 +79,16 @@ struct seccomp_override {
 };
 extern const struct seccomp_override seccomp_overrides[];
 extern const size_t seccomp_override_count;
+
+/* Of a box without namespaces (isolation.floor=landlock). */
+struct seccomp_wall {
+	const char *names;
+	uint16_t answer;
+	bool if_shared;		/* only where the box's user is the caller */
+	const char *why;
+};
+extern const struct seccomp_wall seccomp_walls[];
+extern const size_t seccomp_wall_count;
 
 /* Calls without which no program in the box could start or end. */
 extern const char seccomp_undeniable[];

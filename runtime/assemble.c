@@ -129,7 +129,7 @@ static const char *packages_folder(const struct parts *w)
 {
 	if (!w->how->packages || !w->how->packages->folder)
 		return NULL;
-	return w->how->is_plain ? w->how->packages->folder : BOX_PACKAGES;
+	return w->how->is_plain || w->how->is_walled ? w->how->packages->folder : BOX_PACKAGES;
 }
 
 /* Packages of npm. In a box they are at /node_modules: the last folder in which node looks
@@ -159,6 +159,8 @@ static int code_argv(struct assembly *a, struct parts *w, struct nsbox_error *er
 
 	if (r >= 0 && w->how->is_plain && !w->how->look_only)
 		r = unsafe_files(&a->scratch, &w->cmd, err);
+	if (r >= 0 && w->how->is_walled)
+		r = walls_put(&a->walls, &w->cmd, w->how->look_only, err);
 	if (r < 0)
 		return r;
 	if (strlist_add(&a->argv, "nsbox-init") < 0 || strlist_copy(&a->argv, &w->cmd.argv) < 0)
@@ -188,7 +190,9 @@ static void plan_identity(struct plan_builder *b)
 	PLAN_OP(b, .kind = OP_HOSTNAME, .stage = STAGE_ids, .src = "nsbox");
 }
 
-static int plan_mounts(struct assembly *a, struct parts *w, struct nsbox_error *err)
+/* What the box sees, as operations of stage mounts. */
+static int build_view(struct plan_builder *b, struct assembly *a, struct parts *w,
+		      struct nsbox_error *err)
 {
 	const struct identity *id = &w->host->id;
 	struct view_extra extras[4];
@@ -200,7 +204,7 @@ static int plan_mounts(struct assembly *a, struct parts *w, struct nsbox_error *
 		.policy = w->policy, .interps = w->how->interps->list,
 		.interps_optional = !w->run->language, .extras = extras, .files = files,
 		.caller_cwd = getcwd(cwd, sizeof(cwd)) ? cwd : "/", .cwd = w->run->cwd,
-		.privileged = id->may_tree, .owner_uid = id->caller_uid,
+		.privileged = id->may_tree && !w->how->is_walled, .owner_uid = id->caller_uid,
 		.owner_gid = id->caller_gid, .proc = w->how->proc, .stage = STAGE_mounts,
 		.look_only = w->how->look_only,
 	};
@@ -212,18 +216,18 @@ static int plan_mounts(struct assembly *a, struct parts *w, struct nsbox_error *
 			(struct view_extra){ w->src.project, w->src.project, false };
 	if (packages_folder(w))
 		extras[req.extra_count++] =
-			(struct view_extra){ w->how->packages->folder, BOX_PACKAGES, true };
+			(struct view_extra){ w->how->packages->folder, packages_folder(w), true };
 	if (has_modules(w) && !modules)
 		return err_nomem(err);
-	if (modules)
+	if (modules && !w->how->is_walled)
 		extras[req.extra_count++] = (struct view_extra){ modules, "/node_modules", true };
 	if (w->cmd.file_count > ARRAY_SIZE(files))
 		return err_set(err, NSBOX_E_SETUP, "a language has too many files");
-	for (size_t i = 0; i < w->cmd.file_count; i++)
+	for (size_t i = 0; i < w->cmd.file_count && !w->how->is_walled; i++)
 		files[req.file_count++] = (struct view_file){ w->cmd.files[i].path,
 							      w->cmd.files[i].data,
 							      w->cmd.files[i].len };
-	return view_build(&w->builder, &req, &a->view, err);
+	return view_build(b, &req, &a->view, err);
 }
 
 static void plan_after_pivot(struct plan_builder *b, const struct nsbox_run *run)
@@ -393,7 +397,7 @@ static int build_plan(struct assembly *a, struct parts *w, struct nsbox_error *e
 		return r;
 	plan_identity(&w->builder);
 	plan_segments(&w->builder, a);
-	r = plan_mounts(a, w, err);
+	r = build_view(&w->builder, a, w, err);
 	if (r < 0)
 		return r;
 	plan_after_pivot(&w->builder, w->run);
@@ -460,6 +464,8 @@ static int build_environment(struct assembly *a, const struct parts *w, struct n
 
 	if (r >= 0 && w->how->is_plain)
 		r = unsafe_environment(&a->env, caller, err);
+	if (r >= 0 && w->how->is_walled)
+		r = walls_environment(&a->env, &a->walls, err);
 	if (r < 0)
 		return r;
 	if (show_packages(a, w) < 0)
@@ -513,6 +519,104 @@ static int assemble_plain(struct assembly *a, struct parts *w, struct nsbox_erro
 	return r;
 }
 
+/* --- a box without namespaces -------------------------------------------------- */
+
+static int exec_places(struct strlist *only, const struct parts *w, struct nsbox_error *err)
+{
+	if (w->policy->process.subprocesses || !w->run->language)
+		return 0;
+	return exec_only(only, w->how->interps) < 0 ? err_nomem(err) : 1;
+}
+
+static int wall_landlock(struct assembly *a, struct parts *w, const struct plan_builder *view,
+			 struct nsbox_error *err)
+{
+	struct strlist only = { 0 };
+	struct landlock_request req = { .abi = w->host->landlock_abi, .stage = STAGE_lockdown };
+	int r = exec_places(&only, w, err);
+
+	if (r == 1)
+		req.exec_only = &only;
+	if (r >= 0)
+		r = walls_landlock(&w->builder, view, &a->walls, &req, err);
+	strlist_free(&only);
+	return r;
+}
+
+static int wall_seccomp(struct assembly *a, struct parts *w, struct nsbox_error *err)
+{
+	struct bpf own = { 0 };
+	int r = seccomp_compile_walls(&own, !w->host->id.uids.count, err);
+
+	if (r < 0)
+		return r;
+	PLAN_OP(&w->builder, .kind = OP_SECCOMP, .stage = STAGE_lockdown, .blob = own.insn,
+		.blob_len = own.count * sizeof(*own.insn));
+	bpf_free(&own);
+	return plan_seccomp(a, w, err);
+}
+
+static int wall_stages(struct assembly *a, struct parts *w, const struct plan_builder *view,
+		       struct nsbox_error *err)
+{
+	struct plan_builder *b = &w->builder;
+	int r;
+
+	if (w->host->id.uids.count)
+		PLAN_OP(b, .kind = OP_OWN_IDS, .stage = STAGE_ids);
+	PLAN_OP(b, .kind = OP_SESSION, .stage = STAGE_ids);
+	PLAN_OP(b, .kind = OP_KEYRING, .stage = STAGE_ids, .flags = OP_OPTIONAL);
+	PLAN_OP(b, .kind = OP_CHDIR, .stage = STAGE_mounts, .src = a->view.workdir);
+	r = plan_limits(a, w, err);
+	if (r < 0)
+		return r;
+	if (!w->host->id.uids.count)
+		walls_drop_nproc(b);
+	PLAN_OP(b, .kind = OP_DROPCAPS, .stage = STAGE_caps, .flags = OP_OPTIONAL);
+	PLAN_OP(b, .kind = OP_NNP, .stage = STAGE_lockdown);
+	r = wall_landlock(a, w, view, err);
+	return r < 0 ? r : wall_seccomp(a, w, err);
+}
+
+static int wall_plan(struct assembly *a, struct parts *w, struct nsbox_error *err)
+{
+	struct plan_builder view = { 0 };
+	int r = build_view(&view, a, w, err);
+	char *here = r < 0 ? NULL : walls_path(&a->walls, a->view.workdir);
+
+	if (r >= 0 && !here)
+		r = err_nomem(err);
+	if (r >= 0) {
+		free(a->view.workdir);
+		a->view.workdir = here;
+		r = view.failed ? err_nomem(err) : wall_stages(a, w, &view, err);
+	}
+	plan_builder_free(&view);
+	if (r < 0)
+		return r;
+	a->plan = plan_freeze(&w->builder, err);
+	return a->plan ? 0 : err ? err->code : NSBOX_E_NOMEM;
+}
+
+static int assemble_walled(struct assembly *a, struct parts *w, struct nsbox_error *err)
+{
+	int r = walls_check(w->policy, w->run, &w->host->id, err);
+
+	if (r >= 0)
+		r = enforce_decide(a->enforced, w->host, w->policy, w->run, err);
+	if (r >= 0)
+		r = walls_enforced(a->enforced, w->policy, err);
+	if (r >= 0)
+		r = walls_open(&a->walls, w->how->look_only, err);
+	if (r >= 0)
+		r = build_command(a, w, err);
+	if (r >= 0)
+		r = wall_plan(a, w, err);
+	if (r >= 0)
+		enforce_limits(&a->limits, a, w->policy, w->run);
+	return r < 0 ? r : build_environment(a, w, err);
+}
+
 static int assemble_with(struct assembly *a, struct parts *w, struct nsbox_error *err)
 {
 	const struct nsbox_run *run = w->run;
@@ -533,10 +637,11 @@ int assemble(struct assembly *out, const struct host *host, const struct policy 
 	     const struct nsbox_run *run, const struct assemble_how *how,
 	     struct nsbox_error *err)
 {
-	struct assembly a = { .tty = (run->flags & NSBOX_RUN_TTY) != 0,
+	struct assembly a = { .tty = (run->flags & NSBOX_RUN_TTY) != 0, .walls = WALLS_INIT,
 			      .is_plain = how->is_plain };
 	struct parts w = { .host = host, .policy = policy, .run = run, .how = how };
-	int r = how->is_plain ? assemble_plain(&a, &w, err) : assemble_with(&a, &w, err);
+	int r = how->is_plain  ? assemble_plain(&a, &w, err) :
+		how->is_walled ? assemble_walled(&a, &w, err) : assemble_with(&a, &w, err);
 
 	lang_command_free(&w.cmd);
 	plan_builder_free(&w.builder);
@@ -558,4 +663,6 @@ void assembly_free(struct assembly *a)
 	strlist_free(&a->env);
 	bpf_free(&a->payload_filter);
 	unsafe_remove(take_ptr(a->scratch));
+	if (a->walls.dir)
+		walls_close(&a->walls);
 }

@@ -17,6 +17,7 @@
 #include "runtime/lang.h"
 #include "runtime/packages.h"
 #include "runtime/record.h"
+#include "runtime/walls.h"
 
 enum { CGROUP_ROWS_MAX = 16 };
 
@@ -42,6 +43,7 @@ struct assembly {
 	char *scratch;		/* folder of boot programs on the host (unsafe.h); NULL */
 	bool tty;
 	bool is_plain;		/* tier local_unsafe */
+	struct walls walls;	/* of a box without namespaces */
 };
 
 enum inlet_rung { /* how a box's connections are caught */
@@ -56,6 +58,7 @@ struct assemble_how {
 	bool no_listener;	/* the kernel gives none: who makes a foreign call just dies */
 	const struct lang_check *check; /* of the source; NULL: none */
 	bool is_plain;		/* tier local_unsafe: no box around the command */
+	bool is_walled;		/* a box without namespaces: walls.h */
 	bool look_only;		/* dry run: nothing is made on the host */
 	const struct packages *packages; /* of the run; NULL, or without a folder: none */
 	struct interps *interps; /* of the box; filled when it is not yet */

@@ -59,6 +59,7 @@ static int find_host(struct nsbox_box *box, struct nsbox_error *err)
 		cgroup_find(&box->host.place, (enum cgroup_reach)box->policy.enforce.cgroup);
 		return 0;
 	}
+	box->is_walled = box->policy.isolation.floor == ISOLATION_LANDLOCK && walls_are_needed();
 	host_find(&box->host, &box->policy, err, &r);
 	if (r >= 0 && box->policy.fs.write.n)
 		r = identity_for_writing(&box->host.id, err);

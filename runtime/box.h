@@ -24,6 +24,7 @@ struct nsbox_box {
 	int init_fd;		/* sealed memfd with init, for every run */
 	enum proc_rung proc;	/* the rung that worked */
 	enum inlet_rung inlet;	/* the same of the network */
+	bool is_walled;		/* no namespaces here, and none are insisted on: walls.h */
 	bool no_listener;	/* a filter around this process has one already */
 
 	/* One run at a time. */

@@ -140,6 +140,8 @@ void run_drop(struct nsbox_box *box)
 
 #define UNSAFE_NOTE "the tier local_unsafe isolates nothing: of the policy only time and output are in force"
 
+#define WALLS_NOTE "isolated by Landlock and seccomp alone (isolation.floor): this host refuses user namespaces. See SECURITY.md"
+
 static bool is_plain(const struct nsbox_box *box)
 {
 	return box->tier == NSBOX_TIER_LOCAL_UNSAFE;
@@ -156,7 +158,10 @@ static int launch_once(struct nsbox_box *box, struct watch *w, const struct stre
 		.in = s->child[0], .out = s->child[1], .err = s->child[2],
 		.own_pipes = (s->child_owned[0] ? 1U : 0) | (s->child_owned[1] ? 2U : 0) |
 			     (s->child_owned[2] ? 4U : 0),
-		.tty = a->tty, .is_plain = is_plain(box), .channel = s->child_channel, .deadline_ms = w->setup_ms,
+		.tty = a->tty, .is_plain = is_plain(box) || box->is_walled,
+		.is_walled = box->is_walled,
+		.scratch = box->is_walled && box->host.id.uids.count ? a->walls.dir : NULL,
+		.channel = s->child_channel, .deadline_ms = w->setup_ms,
 		.network = w->egress ? egress_hand_over : NULL, .network_arg = w->egress,
 		.connect = veth_is_wanted(&box->policy) ? veth_connect : NULL,
 		.connect_arg = &box->veth,
@@ -220,6 +225,7 @@ static int build_and_launch(struct nsbox_box *box, struct watch *w, const struct
 		const struct assemble_how how = {
 			.proc = box->proc, .interps = &box->interps, .inlet = box->inlet,
 			.no_listener = box->no_listener, .is_plain = is_plain(box),
+			.is_walled = box->is_walled,
 			.packages = &box->packages,
 			.check = box->examine.has_check ? &box->examine.check : NULL,
 			.pool = box->policy.net.publish.n ? EGRESS_POOL_SIZE : 0,
@@ -254,6 +260,15 @@ static int build_and_launch(struct nsbox_box *box, struct watch *w, const struct
 
 /* ------------------------------------------------------------------ packages -- */
 
+static int open_work(const struct nsbox_box *box)
+{
+	const struct assembly *a = &box->plan;
+	owned_mem char *path = box->is_walled ? walls_path(&a->walls, "/workspace")
+					      : strdup(a->view.workdir);
+
+	return path ? open(path, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+}
+
 static int start_watching(struct nsbox_box *box, struct watch *w, const struct nsbox_run *run,
 			  struct nsbox_error *err)
 {
@@ -262,8 +277,8 @@ static int start_watching(struct nsbox_box *box, struct watch *w, const struct n
 
 	if (run->flags & NSBOX_RUN_TTY)
 		r = streams_open_pty(w, run, err);
-	if (is_plain(box) && run->artifacts_dir)
-		w->live.work_fd = open(box->plan.view.workdir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if ((is_plain(box) || box->is_walled) && run->artifacts_dir)
+		w->live.work_fd = open_work(box);
 	if (r >= 0 && w->egress && egress_settle(w->egress, w->epoll) < 0)
 		r = err_sys(err, "watch nsbox-egress");
 	if (r < 0) {
@@ -420,6 +435,9 @@ static int fill_common(struct nsbox_result *r, const struct nsbox_box *box,
 		return err_nomem(err);
 	if (is_plain(box) && strlist_add(&r->notes, UNSAFE_NOTE) < 0)
 		return err_nomem(err);
+	if (box->is_walled && strlist_add(&r->notes, WALLS_NOTE) < 0)
+		return err_nomem(err);
+	r->isolation = is_plain(box) ? "none" : box->is_walled ? "landlock" : "namespaces";
 	if (!r->tier || !r->working_directory || strlist_copy(&r->notes, &box->plan.view.notes) < 0 ||
 	    note_left_out(r, box) < 0 || egress_warnings(&box->policy, &r->notes) < 0)
 		return err_nomem(err);

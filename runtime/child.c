@@ -183,6 +183,7 @@ static const runner runners[OP_COUNT] = {
 	[OP_DEVPTS] = do_devpts,     [OP_MQUEUE] = do_mqueue,	  [OP_MASK] = do_mask,
 	[OP_READONLY] = do_readonly, [OP_PIVOT] = do_pivot,	  [OP_CHDIR] = do_chdir,
 	[OP_HOSTNAME] = do_hostname, [OP_LOOPBACK] = do_loopback, [OP_IDS] = do_ids,
+	[OP_OWN_IDS] = do_own_ids,
 	[OP_SESSION] = do_session,   [OP_KEYRING] = do_keyring,	  [OP_UMASK] = do_umask,
 	[OP_RLIMIT] = do_rlimit,     [OP_NICE] = do_nice,	  [OP_DROPCAPS] = do_dropcaps,
 	[OP_NNP] = do_nnp,		  [OP_LANDLOCK] = do_landlock,

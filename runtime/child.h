@@ -9,6 +9,7 @@
 #include "policy/plan.h"
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 struct child_args {
 	const struct plan *plan;
@@ -19,6 +20,8 @@ struct child_args {
 	int channel;		/* the payload's end; -1: none */
 	const char *const *argv; /* of init: "nsbox-init", then the payload's */
 	const char *const *env;	/* of the payload; init passes it on */
+	uid_t own_uid;		/* OWN_IDS; set before the GO */
+	gid_t own_gid;
 	bool was_moved;		/* into its cgroup, by the launcher, after its birth; set
 				   before the GO */
 

@@ -8,6 +8,7 @@
 
 #include "policy/landlock.h"
 #include "runtime/kernel.h"
+#include "runtime/wire.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -65,6 +66,17 @@ long do_ids(struct child_args *a, const struct op *op)
 	return r < 0 ? r : die_with_parent(); /* a change of ids clears it: prctl(2) */
 }
 
+/* The launcher took them from our pid, so that they are nobody else's (identity.h). */
+long do_own_ids(struct child_args *a, const struct op *op)
+{
+	long r = sys(setresgid, a->own_gid, a->own_gid, a->own_gid);
+
+	(void)op;
+	if (r >= 0)
+		r = sys(setresuid, a->own_uid, a->own_uid, a->own_uid);
+	return r < 0 ? r : die_with_parent();
+}
+
 long do_session(struct child_args *a, const struct op *op)
 {
 	(void)a;
@@ -111,13 +123,16 @@ long do_dropcaps(struct child_args *a, const struct op *op)
 	long r;
 
 	(void)a;
-	(void)op;
 	r = sys(prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	if (r < 0)
 		return r;
-	/* EINVAL marks the end: the kernel knows no capability of that number. */
+	/* EINVAL marks the end: the kernel knows no capability of that number. EPERM: a process
+	 * without CAP_SETPCAP, in no user namespace of its own. What the bounding set bounds,
+	 * it can never get: no_new_privs follows. */
 	for (int cap = 0; cap < 64; cap++) {
 		r = sys(prctl, PR_CAPBSET_DROP, cap, 0, 0, 0);
+		if (r == -EPERM && (op->flags & OP_OPTIONAL))
+			break;
 		if (r == -EINVAL && cap > CAP_CHECKPOINT_RESTORE)
 			break;
 		if (r < 0)
@@ -166,7 +181,9 @@ static long add_landlock_rule(const struct child_args *a, int ruleset, const str
 long do_landlock(struct child_args *a, const struct op *op)
 {
 	const struct op *ops = plan_ops(a->plan);
-	struct nsbox_landlock_ruleset attr = { .handled_access_fs = op->n, .scoped = op->m };
+	struct nsbox_landlock_ruleset attr = { .handled_access_fs = op->n,
+					       .handled_access_net = op->m >> 32,
+					       .scoped = op->m & 0xffffffff };
 	/* A kernel below ABI 4 refuses the longer struct, even when it is zero. */
 	size_t size = op->m ? sizeof(attr) : sizeof(attr.handled_access_fs);
 	long ruleset = sys(landlock_create_ruleset, &attr, size, 0);
@@ -174,12 +191,15 @@ long do_landlock(struct child_args *a, const struct op *op)
 
 	if (ruleset < 0)
 		return ruleset;
-	for (uint32_t i = 0; i < a->op && r >= 0; i++)
+	for (uint32_t i = 0; op->n && i < a->op && r >= 0; i++)
 		if (ops[i].kind == OP_LANDLOCK_PATH)
 			r = add_landlock_rule(a, (int)ruleset, &ops[i]);
-	if (r >= 0)
+	if (r >= 0 && (op->flags & OP_KEEP))
+		r = sys(dup3, (int)ruleset, BOX_FD_RULESET, 0);
+	else if (r >= 0)
 		r = sys(landlock_restrict_self, (int)ruleset, 0);
-	close_fd((int)ruleset);
+	if (ruleset != BOX_FD_RULESET)
+		close_fd((int)ruleset);
 	return r;
 }
 

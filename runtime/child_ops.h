@@ -27,6 +27,7 @@ long do_chdir(struct child_args *a, const struct op *op);
 long do_hostname(struct child_args *a, const struct op *op);
 long do_loopback(struct child_args *a, const struct op *op);
 long do_ids(struct child_args *a, const struct op *op);
+long do_own_ids(struct child_args *a, const struct op *op);
 long do_session(struct child_args *a, const struct op *op);
 long do_keyring(struct child_args *a, const struct op *op);
 long do_umask(struct child_args *a, const struct op *op);

@@ -70,7 +70,8 @@ static const char *side_name(unsigned stage)
 
 static const char *promise_of(const struct assembly *a, unsigned stage)
 {
-	return a->is_plain ? unsafe_promise(stage) : stage_promise(stage);
+	return a->is_plain ? unsafe_promise(stage) : a->walls.dir ? walls_promise(stage) :
+							     stage_promise(stage);
 }
 
 static void print_stages(struct buf *out, const struct assembly *a)
@@ -170,7 +171,7 @@ int nsbox_box_explain(struct nsbox_box *box, const struct nsbox_run *in, const c
 	struct assemble_how how = { .look_only = true };
 	const struct form *f = find_form(form);
 	struct buf text = BUF_INIT(EXPLAIN_MAX);
-	struct assembly a = { 0 };
+	struct assembly a = { .walls = WALLS_INIT };
 	struct examine examine = { 0 };
 	struct nsbox_run run;
 	char *result;
@@ -187,6 +188,7 @@ int nsbox_box_explain(struct nsbox_box *box, const struct nsbox_run *in, const c
 	if (r >= 0)
 		r = examine_decide(&examine, box->tier, &box->policy, &run, err);
 	how.is_plain = box->tier == NSBOX_TIER_LOCAL_UNSAFE;
+	how.is_walled = box->is_walled;
 	how.check = examine.has_check ? &examine.check : NULL;
 	if (r >= 0 && box->tier == NSBOX_TIER_STATIC)
 		examine_request(&run);

@@ -21,6 +21,7 @@
 #include "runtime/kernel.h"
 #include "runtime/stage.h"
 #include "runtime/sys.h"
+#include "runtime/walls.h"
 #include "runtime/wire.h"
 
 #include <errno.h>
@@ -165,7 +166,7 @@ static long stage_clone(struct child_args *a, char *stack, const struct launch_r
 
 	/* Raw as well: libc's mask leaves its own internal signals open. */
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &saved, sizeof(all));
-	pid = r->is_plain ? 0 : drop_groups(r->id, &groups);
+	pid = r->is_plain && !r->is_walled ? 0 : drop_groups(r->id, &groups);
 	if (pid == 0)
 		pid = clone_child(a, stack, cgroup_to_clone_into(r->cgroup), l, in_cgroup);
 	restore_groups(&groups);
@@ -198,7 +199,8 @@ static int send_start(int sock, const struct launch_request *r, struct nsbox_err
 		.head = { .magic = WIRE_MAGIC, .type = WIRE_START, .stage = STAGE_init, .op = -1 },
 		.flags = (r->tty ? (uint32_t)WIRE_START_TTY : 0) |
 			 (r->channel >= 0 ? (uint32_t)WIRE_START_CHANNEL : 0) |
-			 (r->is_plain ? (uint32_t)WIRE_START_TREE : 0),
+			 (r->is_plain ? (uint32_t)WIRE_START_TREE : 0) |
+			 (r->is_walled ? (uint32_t)WIRE_START_WALLS : 0),
 		.filter_len = r->payload_filter ? (uint32_t)r->payload_filter->count : 0,
 	};
 	struct iovec iov[2] = { { &start, sizeof(start) } };
@@ -427,7 +429,10 @@ static int parent_stages(struct attempt *t, struct nsbox_error *err)
 	int code;
 
 	fault_parent(STAGE_clone);
-	code = t->r->is_plain ? 0 : stage_idmap(t->r, &t->live, err);
+	t->args.own_uid = t->live.uid;
+	t->args.own_gid = t->live.gid;
+	code = t->r->scratch ? walls_give(t->r->scratch, t->live.uid, t->live.gid, err)
+	       : t->r->is_plain ? 0 : stage_idmap(t->r, &t->live, err);
 	if (code < 0) {
 		err_stage(err, stage_name(STAGE_idmap));
 		return code;

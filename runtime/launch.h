@@ -25,6 +25,8 @@ struct launch_request {
 	unsigned own_pipes;		/* 1 << 0..2: that end is a pipe of ours */
 	bool tty;
 	bool is_plain;			/* a process like any other: no namespace, no ids */
+	bool is_walled;			/* is_plain, and held in by Landlock and seccomp (walls.h) */
+	const char *scratch;		/* its folders, to be the child's own; NULL: none */
 	int deadline_ms;		/* for the set-up alone */
 	/*
 	 * For each packet of the box's network: tag WIRE_TAG_INLET, _PORTS or _POOL, `bits` as

@@ -88,6 +88,7 @@ struct result_stream {
 
 struct nsbox_result {
 	char *tier;			/* "local" */
+	const char *isolation;		/* "namespaces", "landlock", "none"; static */
 	enum nsbox_verdict verdict;
 	int exit_code;			/* -1: did not exit */
 	int signal;			/* 0: none */

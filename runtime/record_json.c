@@ -275,6 +275,7 @@ static void put_head(struct json *j, const struct nsbox_result *r)
 
 	json_kstr(j, "schema", "nsbox.result/1");
 	json_kstr(j, "tier", r->tier);
+	json_kstr(j, "isolation", r->isolation);
 	json_kstr(j, "verdict", nsbox_result_verdict_name(r));
 	json_key(j, "exit_code");
 	if (code >= 0)

@@ -109,8 +109,9 @@ static int move_list(struct strlist *list, const char *dir)
 
 static int write_file(int dirfd, const char *name, const char *data, size_t len)
 {
+	/* Readable for a box whose user is not the caller; the folder is closed to others. */
 	owned_fd int fd = openat(dirfd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
-				 0600);
+				 0644);
 
 	if (fd < 0)
 		return -1;
@@ -160,26 +161,31 @@ static char *make_dir(void)
 	return path;
 }
 
+int unsafe_put(const char *dir, struct lang_command *cmd, struct nsbox_error *err)
+{
+	owned_fd int dirfd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (dirfd < 0)
+		return err_sys(err, "open %s", dir);
+	for (size_t i = 0; i < cmd->file_count; i++)
+		if (put_file(dirfd, &cmd->files[i], dir) < 0)
+			return err_sys(err, "write %s/%s", dir,
+				       strrchr(cmd->files[i].path, '/') + 1);
+	if (move_list(&cmd->argv, dir) < 0 || move_list(&cmd->env, dir) < 0)
+		return err_nomem(err);
+	return 0;
+}
+
 int unsafe_files(char **dir, struct lang_command *cmd, struct nsbox_error *err)
 {
-	owned_fd int dirfd = -1;
-
 	if (!cmd->file_count)
 		return 0;
 	*dir = make_dir();
-	if (*dir)
-		dirfd = open(*dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (dirfd < 0) {
+	if (!*dir) {
 		err_hint(err, "let TMPDIR name a folder that you may write");
 		return err_sys(err, "make a folder for the code");
 	}
-	for (size_t i = 0; i < cmd->file_count; i++)
-		if (put_file(dirfd, &cmd->files[i], *dir) < 0)
-			return err_sys(err, "write %s/%s", *dir,
-				       strrchr(cmd->files[i].path, '/') + 1);
-	if (move_list(&cmd->argv, *dir) < 0 || move_list(&cmd->env, *dir) < 0)
-		return err_nomem(err);
-	return 0;
+	return unsafe_put(*dir, cmd, err);
 }
 
 /* The program may have put anything there: what is no file of one level stays, and with it

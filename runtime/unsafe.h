@@ -27,11 +27,13 @@ void unsafe_enforced(enum nsbox_strength out[ENF_COUNT], const struct policy *p,
 void unsafe_plan(struct plan_builder *b, const char *cwd);
 
 /*
- * The boot programs lie in a folder of their own (0700, files 0600) instead of BOX_RUN_DIR;
+ * The boot programs lie in a folder of their own (0700) instead of BOX_RUN_DIR;
  * argv and environment name them there. *dir is malloc'ed; unsafe_remove() ends it.
  */
 int unsafe_files(char **dir, struct lang_command *cmd, struct nsbox_error *err);
 void unsafe_remove(char *dir);
+/* The same into a folder that is there. */
+int unsafe_put(const char *dir, struct lang_command *cmd, struct nsbox_error *err);
 
 /* HOME, PATH and the caches are the caller's, not those of a box. */
 int unsafe_environment(struct strlist *env, const char *const *caller, struct nsbox_error *err);

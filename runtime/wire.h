@@ -49,6 +49,8 @@ enum wire_start_flag {
 	WIRE_START_TTY = 1,	/* fd 0 becomes the controlling terminal */
 	WIRE_START_CHANNEL = 2,	/* fd 5 is the payload's channel: it gets it as 3 */
 	WIRE_START_TREE = 4,	/* init is no PID 1: it must end its descendants itself */
+	WIRE_START_WALLS = 8,	/* fd 6 is the payload's Landlock ruleset; init is held in
+				   by one of scopes, so that kill(-1) is all of the box */
 };
 
 struct wire_start {
@@ -66,7 +68,7 @@ struct wire_exit {
 };
 
 /* Descriptors of the child from stage `limits` on, and of init. */
-enum { BOX_FD_SOCK = 3, BOX_FD_INIT = 4, BOX_FD_CHANNEL = 5 };
+enum { BOX_FD_SOCK = 3, BOX_FD_INIT = 4, BOX_FD_CHANNEL = 5, BOX_FD_RULESET = 6 };
 /* Where the payload finds its channel. */
 enum { PAYLOAD_FD_CHANNEL = 3 };
 /* Tags of WIRE_FD. */

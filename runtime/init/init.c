@@ -7,8 +7,9 @@
  * ends the box when the payload ends or the launcher is gone: when PID 1 of a pid
  * namespace exits, the kernel kills everything in it (pid_namespaces(7)).
  *
- * In the tier local_unsafe it is no PID 1: there it is the subreaper of what the payload
- * leaves, and kills that itself.
+ * Without a pid namespace (tier local_unsafe, isolation.floor=landlock) it is no PID 1: there it
+ * is the subreaper of what the payload leaves, and kills that itself. Behind Landlock alone
+ * it is held in by a domain of scopes, and the payload by one of its own inside.
  *
  * Must:    report EXIT only for the payload it started; treat EOF of the handshake
  *          as the launcher's death.
@@ -56,8 +57,10 @@ struct payload {
 static unsigned char packet[WIRE_MAX] __attribute__((aligned(8)));
 static unsigned char payload_stack[8192] __attribute__((aligned(16)));
 
-/* Of a payload in no pid namespace (tier local_unsafe); 0: the kernel ends everything. */
+/* Of a payload in no pid namespace; 0: the kernel ends everything. */
 static long tree_payload;
+/* Landlock lets this process and all of the box signal the box alone. */
+static int is_walled;
 
 /* ------------------------------------------------------------------------ tree -- */
 
@@ -65,10 +68,15 @@ static long tree_payload;
 static int kill_children(void)
 {
 	char text[1024];
-	long fd = sys(openat, AT_FDCWD, "/proc/thread-self/children", O_RDONLY | O_CLOEXEC, 0);
-	long n = fd < 0 ? 0 : sys(read, fd, text, sizeof(text)), pid = 0;
+	long fd, n, pid = 0;
 	int count = 0;
 
+	if (is_walled) {	/* all that it may, which is the box, but this process: kill(2) */
+		sys(kill, -1, SIGKILL);
+		return 1;
+	}
+	fd = sys(openat, AT_FDCWD, "/proc/thread-self/children", O_RDONLY | O_CLOEXEC, 0);
+	n = fd < 0 ? 0 : sys(read, fd, text, sizeof(text));
 	if (fd >= 0)
 		sys(close, fd);
 	for (long i = 0; i < n; i++) {
@@ -231,6 +239,8 @@ static void payload_main(void *arg)
 	if (r >= 0 && (p->flags & WIRE_START_CHANNEL))
 		r = sys(dup3, BOX_FD_CHANNEL, PAYLOAD_FD_CHANNEL, 0);
 	default_signals();
+	if (r >= 0 && (p->flags & WIRE_START_WALLS))
+		r = sys(landlock_restrict_self, BOX_FD_RULESET, 0);
 	if (r >= 0)
 		r = load_filter(p);
 	p->stage = r < 0 ? STAGE_init : STAGE_exec;
@@ -264,6 +274,21 @@ static long receive(void)
 	return n;
 }
 
+/*
+ * kill(-1) in the wrong place would end all of the caller's processes: the launcher, whose
+ * child this is, must be out of reach. (Where it is dead by now, the end of the handshake
+ * says so next.)
+ */
+static void find_walls(void)
+{
+	long launcher = sys(getppid);
+
+	if (sys(fcntl, BOX_FD_RULESET, F_SETFD, FD_CLOEXEC) < 0 ||
+	    sys(kill, launcher, 0) != -EPERM)
+		leave(125);
+	is_walled = 1;
+}
+
 static void read_start(struct payload *p)
 {
 	const struct wire_start *start = (const struct wire_start *)packet;
@@ -279,6 +304,8 @@ static void read_start(struct payload *p)
 		leave(125);
 	if ((p->flags & WIRE_START_TREE) && sys(prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
 		leave(125);
+	if (p->flags & WIRE_START_WALLS)
+		find_walls();
 	p->filter = (const struct sock_filter *)(start + 1);
 	p->filter_len = start->filter_len;
 }
@@ -294,8 +321,8 @@ static void obey(long payload_pid)
 			report(WIRE_SIGNALED, STAGE_exec, msg->value);
 	} else if (msg->type == WIRE_KILL && tree_payload) {
 		sys(kill, -payload_pid, SIGKILL); /* the rest when it is reaped */
-	} else if (msg->type == WIRE_PAUSE && !tree_payload) {
-		sys(kill, -1, msg->value ? SIGSTOP : SIGCONT); /* all but PID 1 itself */
+	} else if (msg->type == WIRE_PAUSE && (is_walled || !tree_payload)) {
+		sys(kill, -1, msg->value ? SIGSTOP : SIGCONT); /* all but this process */
 	}
 }
 
@@ -398,6 +425,8 @@ void __attribute__((noreturn, used)) init_main(long *stack)
 		sys(close, fd); /* the payload's streams end when the payload's do */
 	if (p.flags & WIRE_START_CHANNEL)
 		sys(close, BOX_FD_CHANNEL);
+	if (is_walled)
+		sys(close, BOX_FD_RULESET);
 	serve(pid, (int)signals);
 }
 

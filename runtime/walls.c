@@ -1,0 +1,290 @@
+/* See walls.h. Runs in the launcher. */
+#include "runtime/walls.h"
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "rootfs/paths.h"
+#include "runtime/doctor.h"
+#include "runtime/environ.h"
+#include "runtime/stage.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+const char *walls_promise(unsigned stage)
+{
+	static const char *const promises[STAGE_COUNT] = {
+		[STAGE_prepare] = "the plan is frozen, every source is checked; a folder for the run is made",
+		[STAGE_clone] = "the child is a process of the host: there are no namespaces here",
+		[STAGE_idmap] = "the run's folder belongs to the box's user",
+		[STAGE_cgroup] = "every limit that a cgroup enforces is written and read back; the child is inside",
+		[STAGE_network] = "nothing: seccomp and Landlock refuse sockets",
+		[STAGE_ids] = "an id of its own where the launcher may take one, else the caller's; a session and keyring of its own",
+		[STAGE_mounts] = "the working folder; the host's tree is the tree",
+		[STAGE_limits] = "resource limits, umask and descriptors are set",
+		[STAGE_caps] = "no capability is left",
+		[STAGE_lockdown] = "no_new_privs and seccomp are on; Landlock holds signals in, and has the payload's rules ready",
+		[STAGE_init] = "init runs from a sealed file, as the subreaper of the box",
+		[STAGE_exec] = "the payload is running, under Landlock's rules",
+	};
+
+	return stage < STAGE_COUNT ? promises[stage] : "?";
+}
+
+/* -------------------------------------------------------------------- the host -- */
+
+static bool is_refused;
+
+static void probe_namespaces(void)
+{
+	static const struct probe probes[] = {
+		{ probe_userns, true, 0 },
+		{ probe_pivot, true, CLONE_NEWNS },
+		{ probe_netns, true, CLONE_NEWNET },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(probes) && !is_refused; i++) {
+		struct probe_report r = { 0 };
+
+		doctor_child(&probes[i], &r);
+		is_refused = r.failed != 0;
+	}
+}
+
+bool walls_are_needed(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, probe_namespaces);
+	return is_refused;
+}
+
+/* ------------------------------------------------------------ what cannot be had -- */
+
+int walls_check(const struct policy *p, const struct nsbox_run *run, const struct identity *id,
+		struct nsbox_error *err)
+{
+	const bool has_names = p->fs.protect.n || p->fs.protect_home.n;
+	const struct {
+		bool is_wanted;
+		const char *what, *remedy;
+	} rows[] = {
+		{ p->net.mode != NET_DISABLED, "a network", "leave net.mode at disabled" },
+		{ p->fs.hidden.n != 0, "fs.hidden", "show less: name the parts that the box may read" },
+		{ p->fs.tmpfs.n != 0, "fs.tmpfs", "use /tmp and /workspace of the box" },
+		{ p->fs.write.n && has_names, "fs.write with protected names in it",
+		  "copy results out (--artifacts), or empty fs.protect and fs.protect_home" },
+		{ p->fs.write.n && id->uids.count, "fs.write of a box whose user is not the caller",
+		  "run nsbox as the user whose folder it is" },
+		{ (run->flags & NSBOX_RUN_TTY) != 0, "a terminal of the box's own", "leave -t out" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (rows[i].is_wanted) {
+			err_hint(err, "%s; or allow user namespaces (nsbox doctor says how)", rows[i].remedy);
+			return err_set(err, NSBOX_E_UNSUPPORTED,
+				       "%s needs namespaces, which this host refuses", rows[i].what);
+		}
+	return 0;
+}
+
+int walls_enforced(enum nsbox_strength e[ENF_COUNT], const struct policy *p,
+		   struct nsbox_error *err)
+{
+	static const char *const keys[] = { "limits.disk", "limits.tmp" };
+
+	e[ENF_DISK] = NSBOX_STRENGTH_NONE;
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		if (!p->enforce.degraded && !strlist_has(&p->enforce.optional, keys[i])) {
+			err_hint(err, "--allow-degraded, or --set enforce.optional=%s", keys[i]);
+			return err_set(err, NSBOX_E_UNSUPPORTED,
+				       "%s cannot be enforced without a mount namespace, which this host refuses",
+				       keys[i]);
+		}
+	return 0;
+}
+
+void walls_drop_nproc(struct plan_builder *b)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < b->op_count; i++)
+		if (b->ops[i].kind != OP_RLIMIT || b->ops[i].flags != RLIMIT_NPROC)
+			b->ops[n++] = b->ops[i];
+	b->op_count = n;
+}
+
+/* ----------------------------------------------------------------------- paths -- */
+
+/* The folders of every box, and what they are here. */
+static const struct {
+	const char *in_box, *here;
+} folders[] = {
+	{ "/workspace", "work" },
+	{ "/tmp", "tmp" },
+};
+
+char *walls_path(const struct walls *w, const char *path)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
+		const char *rest = path_below(path, folders[i].in_box);
+		owned_mem char *top = rest ? path_join(w->dir, folders[i].here) : NULL;
+
+		if (rest)
+			return top ? path_join(top, rest) : NULL;
+	}
+	return strdup(path);
+}
+
+/* Of the names that environ.c gives every box a folder for. */
+int walls_environment(struct strlist *env, const struct walls *w, struct nsbox_error *err)
+{
+	static const char *const names[] = { "HOME=", "TMPDIR=", "XDG_CACHE_HOME=", "MPLCONFIGDIR=",
+					     "PIP_CACHE_DIR=", "npm_config_cache=" };
+
+	for (size_t i = 0; i < env->n; i++)
+		for (size_t k = 0; k < ARRAY_SIZE(names); k++) {
+			size_t len = strlen(names[k]);
+			owned_mem char *value = NULL;
+			struct buf b = BUF_INIT(PATH_MAX * 2);
+			char *entry;
+
+			if (strncmp(env->v[i], names[k], len) != 0)
+				continue;
+			value = walls_path(w, env->v[i] + len);
+			buf_fmt(&b, "%s%s", names[k], value ? value : "");
+			entry = value ? buf_take(&b) : NULL;
+			buf_free(&b);
+			if (!entry)
+				return err_nomem(err);
+			free(env->v[i]);
+			env->v[i] = entry;
+		}
+	return 0;
+}
+
+/* ----------------------------------------------------------------- what it sees -- */
+
+struct seen {
+	struct plan_builder *b; /* where the places' rows will be */
+	struct landlock_place *v;
+	size_t n;
+	char **paths;		/* owned, one a place */
+};
+
+static int see(struct seen *s, const char *path, int kind)
+{
+	struct landlock_place *more = realloc(s->v, (s->n + 1) * sizeof(*more));
+	char **paths = more ? realloc(s->paths, (s->n + 1) * sizeof(*paths)) : NULL;
+
+	s->v = more ? more : s->v;
+	s->paths = paths ? paths : s->paths;
+	if (!paths)
+		return -1;
+	paths[s->n] = strdup(path);
+	if (!paths[s->n])
+		return -1;
+	s->v[s->n] = (struct landlock_place){ .path = paths[s->n] };
+	s->v[s->n].kind = kind;
+	s->n++;
+	return 0;
+}
+
+static void seen_free(struct seen *s)
+{
+	while (s->n)
+		free(s->paths[--s->n]);
+	free(s->paths);
+	free(s->v);
+}
+
+static const char *string_of(const struct plan_builder *b, uint32_t offset)
+{
+	return offset ? b->bytes + (offset - 1) : "";
+}
+
+/* Is the source what the host itself has at that place of the box? */
+static bool is_in_place(const char *src, const char *place)
+{
+	char real[PATH_MAX], source[PATH_MAX];
+
+	return strcmp(src, place) == 0 ||
+	       (realpath(place, real) && realpath(src, source) && strcmp(real, source) == 0);
+}
+
+static int see_bind(struct seen *s, const struct plan_builder *view, const struct op *op,
+		    struct nsbox_error *err)
+{
+	const char *src = string_of(view, op->src);
+	char place[PATH_MAX];
+	int kind = op->flags & OP_NODEV_OFF ? PLACE_DEVICE :
+		   op->flags & OP_RDONLY    ? PLACE_PROGRAMS : PLACE_WRITE;
+
+	if (snprintf(place, sizeof(place), "/%s", string_of(view, op->dst)) >= (int)sizeof(place))
+		return err_set(err, NSBOX_E_USAGE, "a path is too long");
+	if (!is_in_place(src, place)) {
+		err_hint(err, "name it without a DEST; or allow user namespaces (nsbox doctor says how)");
+		return err_set(err, NSBOX_E_UNSUPPORTED,
+			       "%s at %s needs a mount namespace, which this host refuses", src, place);
+	}
+	return see(s, src, kind) < 0 ? err_nomem(err) : 0;
+}
+
+/* A text of a box's own /etc: the host's file of that name, where there is one. */
+static int see_file(struct seen *s, const struct plan_builder *view, const struct op *op,
+		    struct nsbox_error *err)
+{
+	const char *dst = string_of(view, op->dst);
+	char path[PATH_MAX];
+
+	if (strncmp(dst, "etc/", 4) != 0)
+		return 0;
+	snprintf(path, sizeof(path), "/%s", dst);
+	return see(s, path, PLACE_READ) < 0 ? err_nomem(err) : 0;
+}
+
+/* nsbox's own programs cannot be changed from within. */
+static int see_own(struct seen *s, const struct walls *w, struct nsbox_error *err)
+{
+	static const struct {
+		const char *name;
+		int kind;
+	} own[] = { { "work", PLACE_WRITE }, { "tmp", PLACE_WRITE }, { "boot", PLACE_READ } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(own); i++) {
+		owned_mem char *path = path_join(w->dir, own[i].name);
+
+		if (!path || see(s, path, own[i].kind) < 0)
+			return err_nomem(err);
+	}
+	return 0;
+}
+
+int walls_landlock(struct plan_builder *b, const struct plan_builder *view,
+		   const struct walls *w, const struct landlock_request *r,
+		   struct nsbox_error *err)
+{
+	struct seen s = { .b = b };
+	int code = 0;
+
+	for (size_t i = 0; i < view->op_count && code == 0; i++) {
+		const struct op *op = &view->ops[i];
+
+		if (op->kind == OP_BIND)
+			code = see_bind(&s, view, op, err);
+		else if (op->kind == OP_FILE)
+			code = see_file(&s, view, op, err);
+	}
+	if (code == 0)
+		code = see_own(&s, w, err);
+	if (code == 0)
+		code = landlock_compile_walls(b, s.v, s.n, r, err);
+	seen_free(&s);
+	return code;
+}
