@@ -252,8 +252,10 @@ const struct seccomp_wall seccomp_walls[] = {
 	{ "inotify_add_watch", EACCES, false, "watches folders that cannot be read" },
 	/* IOPRIO_WHO_* begin at 1. */
 	{ "ioprio_set", EPERM, false, "changes other processes of its user" },
+	{ "utimensat", CHECK_OWN_TIMES, true,
+	  "may set the times of a file that it has open, and of none by name" },
 	{ "chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat "
-	  "utimensat setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr "
+	  "setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr "
 	  "fremovexattr removexattrat", EPERM, true,
 	  "changes whatever its user owns, wherever that lies" },
 };
@@ -379,6 +381,10 @@ static const struct seccomp_clause prlimit_clauses[] = {
 static const struct seccomp_clause own_0_clauses[] = {
 	{ { EQ(0, 0) }, ALLOW },
 };
+/* futimens() has no path. */
+static const struct seccomp_clause own_times_clauses[] = {
+	{ { EQ(1, 0), EQ(1 | ARG_HIGH, 0) }, ALLOW },
+};
 /* What takes a user, PRIO_USER or IOPRIO_WHO_USER, means all processes of the caller's. */
 static const struct seccomp_clause own_1_clauses[] = {
 	{ { NE(1, 0) }, EPERM },
@@ -412,6 +418,7 @@ static const struct seccomp_check checks[CHECK_END - CHECK_FIRST] = {
 	CHECK(CHECK_PRLIMIT, prlimit_clauses, ALLOW),
 	CHECK(CHECK_OWN_0, own_0_clauses, EPERM),
 	CHECK(CHECK_OWN_1, own_1_clauses, EPERM),
+	CHECK(CHECK_OWN_TIMES, own_times_clauses, EPERM),
 };
 
 const struct seccomp_check *seccomp_check_of(uint16_t answer)

@@ -51,6 +51,7 @@ enum {
 	CHECK_SETRLIMIT,
 	CHECK_PRLIMIT,
 	CHECK_OWN_0,		/* argument 0, a pid, is 0: the caller itself */
+	CHECK_OWN_TIMES,	/* argument 1, a path, is NULL */
 	CHECK_OWN_1,		/* the same of argument 1, and argument 0 no user's */
 	CHECK_END
 };

@@ -249,6 +249,24 @@ static int see_file(struct seen *s, const struct plan_builder *view, const struc
 	return see(s, path, PLACE_READ) < 0 ? err_nomem(err) : 0;
 }
 
+/*
+ * Figures of the machine, which any box shows. The rest of /proc stays closed: a rule on a
+ * folder of it would open all processes of the host. (A rule holds for the file as it is
+ * cached now; where the kernel drops it from its cache in between, it is refused.)
+ */
+static int see_machine(struct seen *s, struct nsbox_error *err)
+{
+	static const char *const files[] = {
+		"/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/uptime", "/proc/loadavg",
+		"/proc/version", "/proc/filesystems",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		if (see(s, files[i], PLACE_READ) < 0)
+			return err_nomem(err);
+	return 0;
+}
+
 /* nsbox's own programs cannot be changed from within. */
 static int see_own(struct seen *s, const struct walls *w, struct nsbox_error *err)
 {
@@ -281,6 +299,8 @@ int walls_landlock(struct plan_builder *b, const struct plan_builder *view,
 		else if (op->kind == OP_FILE)
 			code = see_file(&s, view, op, err);
 	}
+	if (code == 0)
+		code = see_machine(&s, err);
 	if (code == 0)
 		code = see_own(&s, w, err);
 	if (code == 0)
