@@ -178,6 +178,13 @@ static long add_landlock_rule(const struct child_args *a, int ruleset, const str
 	return r;
 }
 
+/* The kernel makes it close-on-exec, and init is still to come. */
+static long keep_ruleset(int fd)
+{
+	return fd == BOX_FD_RULESET ? sys(fcntl, fd, F_SETFD, 0)
+				    : sys(dup3, fd, BOX_FD_RULESET, 0);
+}
+
 long do_landlock(struct child_args *a, const struct op *op)
 {
 	const struct op *ops = plan_ops(a->plan);
@@ -194,11 +201,10 @@ long do_landlock(struct child_args *a, const struct op *op)
 	for (uint32_t i = 0; op->n && i < a->op && r >= 0; i++)
 		if (ops[i].kind == OP_LANDLOCK_PATH)
 			r = add_landlock_rule(a, (int)ruleset, &ops[i]);
-	if (r >= 0 && (op->flags & OP_KEEP))
-		r = sys(dup3, (int)ruleset, BOX_FD_RULESET, 0);
-	else if (r >= 0)
-		r = sys(landlock_restrict_self, (int)ruleset, 0);
-	if (ruleset != BOX_FD_RULESET)
+	if (r >= 0)
+		r = op->flags & OP_KEEP ? keep_ruleset((int)ruleset)
+					: sys(landlock_restrict_self, (int)ruleset, 0);
+	if (!(op->flags & OP_KEEP) || ruleset != BOX_FD_RULESET)
 		close_fd((int)ruleset);
 	return r;
 }
