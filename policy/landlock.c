@@ -150,7 +150,8 @@ int landlock_compile_walls(struct plan_builder *b, const struct landlock_place *
 	}
 	for (size_t i = 0; i < n; i++)
 		PLAN_OP(b, .kind = OP_LANDLOCK_PATH, .stage = r->stage, .src = places[i].path,
-			.n = rights[places[i].kind] & w.have.fs, .flags = OP_OPTIONAL);
+			.n = rights[places[i].kind] & w.have.fs,
+			.flags = places[i].is_optional ? OP_OPTIONAL : 0);
 	result = add_list(&w, r->exec_only, FS_READ_FILE | FS_EXECUTE, err);
 	if (result < 0)
 		return result;

@@ -34,6 +34,7 @@ struct landlock_request {
 struct landlock_place {
 	const char *path;
 	enum { PLACE_READ, PLACE_PROGRAMS, PLACE_DEVICE, PLACE_WRITE } kind;
+	bool is_optional;	/* may be gone, or out of the box's user's reach */
 };
 enum { LANDLOCK_WALLS_ABI = 6 };	/* scopes of signals and sockets */
 

@@ -163,7 +163,7 @@ static long add_landlock_rule(const struct child_args *a, int ruleset, const str
 	struct stat st;
 	long r;
 
-	if (fd == -ENOENT && (row->flags & OP_OPTIONAL))
+	if ((fd == -ENOENT || fd == -EACCES) && (row->flags & OP_OPTIONAL))
 		return 0;
 	if (fd < 0)
 		return fd;
@@ -194,13 +194,17 @@ long do_landlock(struct child_args *a, const struct op *op)
 	/* A kernel below ABI 4 refuses the longer struct, even when it is zero. */
 	size_t size = op->m ? sizeof(attr) : sizeof(attr.handled_access_fs);
 	long ruleset = sys(landlock_create_ruleset, &attr, size, 0);
+	const uint32_t at = a->op;
 	long r = 0;
 
 	if (ruleset < 0)
 		return ruleset;
-	for (uint32_t i = 0; op->n && i < a->op && r >= 0; i++)
+	for (uint32_t i = 0; op->n && i < at && r >= 0; i++) {
+		a->op = i; /* what failed is the row */
 		if (ops[i].kind == OP_LANDLOCK_PATH)
 			r = add_landlock_rule(a, (int)ruleset, &ops[i]);
+	}
+	a->op = r < 0 ? a->op : at;
 	if (r >= 0)
 		r = op->flags & OP_KEEP ? keep_ruleset((int)ruleset)
 					: sys(landlock_restrict_self, (int)ruleset, 0);

@@ -111,6 +111,9 @@ static const struct op_hint {
 	{ OP_FILE, ENOSPC, NSBOX_E_POLICY, "the files that nsbox puts into the box are too large" },
 	{ OP_SECCOMP, EINVAL, NSBOX_E_UNSUPPORTED, "the kernel has no seccomp filters" },
 	{ OP_LANDLOCK, 0, NSBOX_E_UNSUPPORTED, "see nsbox doctor, row landlock" },
+	{ OP_LANDLOCK_PATH, EACCES, NSBOX_E_POLICY,
+	  "the box's user may not reach this path: make the folders above it searchable, or take "
+	  "an interpreter that all users can run" },
 	{ OP_IDS, EINVAL, NSBOX_E_UNSUPPORTED, "the id map was not written" },
 	{ OP_NETLINK, EPERM, NSBOX_E_UNSUPPORTED,
 	  "an outer container or security module forbids to set up the box's own network: see nsbox doctor" },

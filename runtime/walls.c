@@ -178,7 +178,7 @@ struct seen {
 	char **paths;		/* owned, one a place */
 };
 
-static int see(struct seen *s, const char *path, int kind)
+static int see(struct seen *s, const char *path, int kind, bool is_optional)
 {
 	struct landlock_place *more = realloc(s->v, (s->n + 1) * sizeof(*more));
 	char **paths = more ? realloc(s->paths, (s->n + 1) * sizeof(*paths)) : NULL;
@@ -190,7 +190,7 @@ static int see(struct seen *s, const char *path, int kind)
 	paths[s->n] = strdup(path);
 	if (!paths[s->n])
 		return -1;
-	s->v[s->n] = (struct landlock_place){ .path = paths[s->n] };
+	s->v[s->n] = (struct landlock_place){ .path = paths[s->n], .is_optional = is_optional };
 	s->v[s->n].kind = kind;
 	s->n++;
 	return 0;
@@ -233,7 +233,7 @@ static int see_bind(struct seen *s, const struct plan_builder *view, const struc
 		return err_set(err, NSBOX_E_UNSUPPORTED,
 			       "%s at %s needs a mount namespace, which this host refuses", src, place);
 	}
-	return see(s, src, kind) < 0 ? err_nomem(err) : 0;
+	return see(s, src, kind, op->flags & OP_OPTIONAL) < 0 ? err_nomem(err) : 0;
 }
 
 /* A text of a box's own /etc: the host's file of that name, where there is one. */
@@ -246,7 +246,7 @@ static int see_file(struct seen *s, const struct plan_builder *view, const struc
 	if (strncmp(dst, "etc/", 4) != 0)
 		return 0;
 	snprintf(path, sizeof(path), "/%s", dst);
-	return see(s, path, PLACE_READ) < 0 ? err_nomem(err) : 0;
+	return see(s, path, PLACE_READ, true) < 0 ? err_nomem(err) : 0;
 }
 
 /*
@@ -262,7 +262,7 @@ static int see_machine(struct seen *s, struct nsbox_error *err)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
-		if (see(s, files[i], PLACE_READ) < 0)
+		if (see(s, files[i], PLACE_READ, true) < 0)
 			return err_nomem(err);
 	return 0;
 }
@@ -278,7 +278,7 @@ static int see_own(struct seen *s, const struct walls *w, struct nsbox_error *er
 	for (size_t i = 0; i < ARRAY_SIZE(own); i++) {
 		owned_mem char *path = path_join(w->dir, own[i].name);
 
-		if (!path || see(s, path, own[i].kind) < 0)
+		if (!path || see(s, path, own[i].kind, false) < 0)
 			return err_nomem(err);
 	}
 	return 0;
