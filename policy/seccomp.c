@@ -182,23 +182,63 @@ static int deny_one(struct answers *a, const char *name, struct nsbox_error *err
 	return 0;
 }
 
-/* --- the two filters ----------------------------------------------------- */
+/* --- the network as a matter of calls -------------------------------------- */
 
-int seccomp_compile(struct bpf *out, int level, const struct strlist *allow,
-		    const struct strlist *deny, struct nsbox_error *err)
+/* What a level denies stays denied, and nothing that syscalls.allow names becomes open: a
+ * socket that the supervisor did not make would be the host's. */
+static int mediate(int number, void *context)
+{
+	struct assignment *to = context;
+	uint16_t *answer = &to->answers->of[number];
+
+	if (*answer == ANSWER_ALLOW || answer_is_check(*answer))
+		*answer = to->answer;
+	return 0;
+}
+
+static void apply_calls(struct answers *a)
+{
+	for (size_t i = 0; i < seccomp_calls_count; i++)
+		seccomp_each_name(seccomp_calls[i].names, mediate,
+				  &(struct assignment){ a, seccomp_calls[i].answer });
+}
+
+/* --- the filters ------------------------------------------------------------ */
+
+struct wish {
+	int level;
+	bool calls;
+	const struct strlist *allow, *deny;
+};
+
+static int compile(struct bpf *out, const struct wish *w, struct nsbox_error *err)
 {
 	struct answers a;
 	int r = 0;
 
-	if (level < 0 || level >= LEVEL_COUNT)
+	if (w->level < 0 || w->level >= LEVEL_COUNT)
 		return err_set(err, NSBOX_E_USAGE, "compile the system call filter: level %d",
-			       level);
-	apply_level(&a, level);
-	for (size_t i = 0; allow && i < allow->n && r == 0; i++)
-		r = allow_one(&a, allow->v[i], err);
-	for (size_t i = 0; deny && i < deny->n && r == 0; i++)
-		r = deny_one(&a, deny->v[i], err);
+			       w->level);
+	apply_level(&a, w->level);
+	for (size_t i = 0; w->allow && i < w->allow->n && r == 0; i++)
+		r = allow_one(&a, w->allow->v[i], err);
+	if (w->calls)
+		apply_calls(&a);
+	for (size_t i = 0; w->deny && i < w->deny->n && r == 0; i++)
+		r = deny_one(&a, w->deny->v[i], err);
 	return r < 0 ? r : seccomp_emit(out, a.of, ENOSYS, err);
+}
+
+int seccomp_compile(struct bpf *out, int level, const struct strlist *allow,
+		    const struct strlist *deny, struct nsbox_error *err)
+{
+	return compile(out, &(struct wish){ level, false, allow, deny }, err);
+}
+
+int seccomp_compile_calls(struct bpf *out, int level, const struct strlist *allow,
+			  const struct strlist *deny, struct nsbox_error *err)
+{
+	return compile(out, &(struct wish){ level, true, allow, deny }, err);
 }
 
 int seccomp_compile_no_fork(struct bpf *out, struct nsbox_error *err)

@@ -26,6 +26,14 @@ int seccomp_compile(struct bpf *out, int level, const struct strlist *allow,
 		    const struct strlist *deny, struct nsbox_error *err);
 
 /*
+ * The same for a payload whose sockets the supervisor makes and connects, because it has no
+ * network namespace: it is to be loaded with a listener, whose holder (runtime/init/broker.c)
+ * answers what this notifies it of. Of the payload alone; init may not run under it.
+ */
+int seccomp_compile_calls(struct bpf *out, int level, const struct strlist *allow,
+			  const struct strlist *deny, struct nsbox_error *err);
+
+/*
  * The second, stacked filter for the payload alone, so that init can still start
  * it: no new process (fork, vfork, clone without CLONE_THREAD -> EPERM) and no
  * memfd to execute (ENOSYS), for process.subprocesses = false. Level strict also implies it.

@@ -352,7 +352,7 @@ static const struct seccomp_clause prlimit_clauses[] = {
 #define CHECK(id, rows, other) [id - CHECK_FIRST] = { rows, ARRAY_SIZE(rows), other }
 #define CHECK_N(id, rows, n, other) [id - CHECK_FIRST] = { rows, n, other }
 
-static const struct seccomp_check checks[CHECK_END - CHECK_FIRST] = {
+static const struct seccomp_check checks[CHECK_CALLS_FIRST - CHECK_FIRST] = {
 	CHECK(CHECK_CLONE, clone_clauses, ALLOW),
 	CHECK(CHECK_UNSHARE, unshare_clauses, ALLOW),
 	CHECK(CHECK_THREAD, thread_clauses, EPERM),
@@ -377,5 +377,8 @@ static const struct seccomp_check checks[CHECK_END - CHECK_FIRST] = {
 
 const struct seccomp_check *seccomp_check_of(uint16_t answer)
 {
-	return answer_is_check(answer) ? &checks[answer - CHECK_FIRST] : NULL;
+	if (!answer_is_check(answer))
+		return NULL;
+	return answer < CHECK_CALLS_FIRST ? &checks[answer - CHECK_FIRST]
+					  : seccomp_calls_check(answer);
 }
