@@ -46,6 +46,7 @@
 	X(INLET,     "open the sockets of the network's inlet (n: bits) and pass them to the parent at once, tag m") \
 	X(PORTS,     "listen on the ports (uint16) in blob and pass the listeners to the parent, tag m") \
 	X(POOL,      "pass n new TCP sockets of the box to the parent, tag m") \
+	X(CALLS,     "make the pair by which init asks about the payload's calls; pass one end on, tag m") \
 	X(IDS,       "setresgid m, setresuid n (ids inside the box)") \
 	X(OWN_IDS,   "setresgid, setresuid: one gid and one uid of the host that no process of the host has") \
 	X(SESSION,   "setsid") \

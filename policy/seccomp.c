@@ -182,23 +182,79 @@ static int deny_one(struct answers *a, const char *name, struct nsbox_error *err
 	return 0;
 }
 
-/* --- the two filters ----------------------------------------------------- */
+/* --- the network as a matter of calls -------------------------------------- */
 
-int seccomp_compile(struct bpf *out, int level, const struct strlist *allow,
-		    const struct strlist *deny, struct nsbox_error *err)
+/* What a level denies stays denied, and nothing that syscalls.allow names becomes open: a
+ * socket that the supervisor did not make would be the host's. */
+static int mediate(int number, void *context)
+{
+	struct assignment *to = context;
+	uint16_t *answer = &to->answers->of[number];
+
+	if (*answer == ANSWER_ALLOW || answer_is_check(*answer))
+		*answer = to->answer;
+	return 0;
+}
+
+static void apply_calls(struct answers *a)
+{
+	for (size_t i = 0; i < seccomp_calls_count; i++)
+		seccomp_each_name(seccomp_calls[i].names, mediate,
+				  &(struct assignment){ a, seccomp_calls[i].answer });
+}
+
+/* --- the filters ------------------------------------------------------------ */
+
+struct wish {
+	int level;
+	bool calls, no_fork;
+	const struct strlist *allow, *deny;
+};
+
+static void apply_no_fork(struct answers *a)
+{
+	assign_all(a, "fork vfork", EPERM);
+	assign_all(a, "clone", CHECK_THREAD);
+	assign_all(a, "clone3", ENOSYS); /* libc falls back to clone for threads */
+	/* A memfd lies on a mount of the kernel's own, where Landlock lets everything
+	 * be executed: the one way to another program that no path rule sees. */
+	assign_all(a, "memfd_create", ENOSYS);
+}
+
+static int compile(struct bpf *out, const struct wish *w, struct nsbox_error *err)
 {
 	struct answers a;
 	int r = 0;
 
-	if (level < 0 || level >= LEVEL_COUNT)
+	if (w->level < 0 || w->level >= LEVEL_COUNT)
 		return err_set(err, NSBOX_E_USAGE, "compile the system call filter: level %d",
-			       level);
-	apply_level(&a, level);
-	for (size_t i = 0; allow && i < allow->n && r == 0; i++)
-		r = allow_one(&a, allow->v[i], err);
-	for (size_t i = 0; deny && i < deny->n && r == 0; i++)
-		r = deny_one(&a, deny->v[i], err);
+			       w->level);
+	apply_level(&a, w->level);
+	for (size_t i = 0; w->allow && i < w->allow->n && r == 0; i++)
+		r = allow_one(&a, w->allow->v[i], err);
+	if (w->calls)
+		apply_calls(&a);
+	if (w->no_fork)
+		apply_no_fork(&a);
+	for (size_t i = 0; w->deny && i < w->deny->n && r == 0; i++)
+		r = deny_one(&a, w->deny->v[i], err);
 	return r < 0 ? r : seccomp_emit(out, a.of, ENOSYS, err);
+}
+
+int seccomp_compile(struct bpf *out, int level, const struct strlist *allow,
+		    const struct strlist *deny, struct nsbox_error *err)
+{
+	return compile(out, &(struct wish){ level, false, false, allow, deny }, err);
+}
+
+int seccomp_compile_calls(struct bpf *out, const struct policy *p, struct nsbox_error *err)
+{
+	const struct wish w = {
+		p->syscalls.level, true, !p->process.subprocesses || p->syscalls.level == LEVEL_STRICT,
+		&p->syscalls.allow, &p->syscalls.deny,
+	};
+
+	return compile(out, &w, err);
 }
 
 int seccomp_compile_no_fork(struct bpf *out, struct nsbox_error *err)
@@ -207,23 +263,23 @@ int seccomp_compile_no_fork(struct bpf *out, struct nsbox_error *err)
 
 	for (size_t i = 0; i < SYSCALL_LIMIT; i++)
 		a.of[i] = ANSWER_ALLOW;
-	assign_all(&a, "fork vfork", EPERM);
-	assign_all(&a, "clone", CHECK_THREAD);
-	assign_all(&a, "clone3", ENOSYS); /* libc falls back to clone for threads */
-	/* A memfd lies on a mount of the kernel's own, where Landlock lets everything
-	 * be executed: the one way to another program that no path rule sees. */
-	assign_all(&a, "memfd_create", ENOSYS);
+	apply_no_fork(&a);
 	return seccomp_emit(out, a.of, ANSWER_ALLOW, err);
 }
 
-int seccomp_compile_walls(struct bpf *out, bool is_shared, struct nsbox_error *err)
+int seccomp_compile_walls(struct bpf *out, bool is_shared, bool has_sockets,
+			  struct nsbox_error *err)
 {
 	struct answers a;
 
 	for (size_t i = 0; i < SYSCALL_LIMIT; i++)
 		a.of[i] = ANSWER_ALLOW;
-	for (size_t i = 0; i < seccomp_wall_count; i++)
-		if (is_shared || !seccomp_walls[i].if_shared)
-			assign_all(&a, seccomp_walls[i].names, seccomp_walls[i].answer);
+	for (size_t i = 0; i < seccomp_wall_count; i++) {
+		const struct seccomp_wall *w = &seccomp_walls[i];
+
+		if ((w->when == WALL_SHARED && !is_shared) || (w->when == WALL_NO_SOCKETS && has_sockets))
+			continue;
+		assign_all(&a, w->names, w->answer);
+	}
 	return seccomp_emit(out, a.of, ANSWER_ALLOW, err);
 }

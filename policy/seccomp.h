@@ -26,6 +26,13 @@ int seccomp_compile(struct bpf *out, int level, const struct strlist *allow,
 		    const struct strlist *deny, struct nsbox_error *err);
 
 /*
+ * The same for a payload whose sockets the supervisor makes and connects, because it has no
+ * network namespace: it is to be loaded with a listener, whose holder (runtime/init/broker.c)
+ * answers what this notifies it of. Of the payload alone; init may not run under it.
+ */
+int seccomp_compile_calls(struct bpf *out, const struct policy *p, struct nsbox_error *err);
+
+/*
  * The second, stacked filter for the payload alone, so that init can still start
  * it: no new process (fork, vfork, clone without CLONE_THREAD -> EPERM) and no
  * memfd to execute (ENOSYS), for process.subprocesses = false. Level strict also implies it.
@@ -33,12 +40,13 @@ int seccomp_compile(struct bpf *out, int level, const struct strlist *allow,
 int seccomp_compile_no_fork(struct bpf *out, struct nsbox_error *err);
 
 /*
- * The filter of a box without namespaces, stacked on the level's: no sockets but connected
- * pairs, nothing that such a box would share with the host. @is_shared: its user is the
- * caller, whose files it must not change either by what Landlock does not see (modes,
- * owners, times, attributes).
+ * The filter of a box without namespaces, stacked on the level's: nothing that such a box
+ * would share with the host. @is_shared: its user is the caller, whose files it must not
+ * change either by what Landlock does not see (modes, owners, times, attributes).
+ * @has_sockets: the supervisor makes them; else there are none but connected pairs.
  */
-int seccomp_compile_walls(struct bpf *out, bool is_shared, struct nsbox_error *err);
+int seccomp_compile_walls(struct bpf *out, bool is_shared, bool has_sockets,
+			  struct nsbox_error *err);
 
 /* Ready-made program of a level without extra names; NULL: none for this arch. */
 const struct sock_filter *seccomp_builtin(int level, size_t *count);

@@ -26,7 +26,7 @@
 #endif
 
 #define REACH 255u
-#define MAX_ANSWERS 64
+#define MAX_ANSWERS 80
 #define MAX_ISLANDS 6
 
 #define OFFSET_NR offsetof(struct seccomp_data, nr)
@@ -189,6 +189,8 @@ static uint32_t return_value(uint16_t answer)
 		return SECCOMP_RET_KILL_PROCESS;
 	case ANSWER_PRETEND:
 		return SECCOMP_RET_ERRNO;
+	case ANSWER_NOTIFY:
+		return SECCOMP_RET_USER_NOTIF;
 	}
 	return SECCOMP_RET_ERRNO | (answer & SECCOMP_RET_DATA);
 }

@@ -239,24 +239,24 @@ const size_t seccomp_override_count = ARRAY_SIZE(seccomp_overrides);
  * filter of the level. Signals, ptrace and descriptors in /proc are Landlock's.
  */
 const struct seccomp_wall seccomp_walls[] = {
-	{ "socket", EACCES, false, "reaches the host's network, and its sockets by name" },
-	{ "socketpair", CHECK_SOCKETPAIR_STREAM, false,
+	{ "socket", EACCES, WALL_NO_SOCKETS, "reaches the host's network, and its sockets by name" },
+	{ "socketpair", CHECK_SOCKETPAIR_STREAM, WALL_NO_SOCKETS,
 	  "may make connected pairs only: a datagram pair can send to any name" },
-	{ "bind connect listen accept accept4", EACCES, false, "names a socket of the host" },
+	{ "bind connect listen accept accept4", EACCES, WALL_NO_SOCKETS, "names a socket of the host" },
 	{ "shmget shmat shmdt shmctl semget semop semtimedop semctl msgget msgsnd msgrcv msgctl "
 	  "mq_open mq_unlink mq_timedsend mq_timedreceive mq_notify mq_getsetattr",
-	  ENOSYS, false, "is shared with all of the host's processes" },
+	  ENOSYS, WALL_ALWAYS, "is shared with all of the host's processes" },
 	{ "prlimit64 sched_setaffinity sched_setparam sched_setscheduler sched_setattr",
-	  CHECK_OWN_0, false, "may change the caller alone, not other processes of its user" },
-	{ "setpriority", CHECK_OWN_1, false, "may change the caller alone" },
-	{ "inotify_add_watch", EACCES, false, "watches folders that cannot be read" },
+	  CHECK_OWN_0, WALL_ALWAYS, "may change the caller alone, not other processes of its user" },
+	{ "setpriority", CHECK_OWN_1, WALL_ALWAYS, "may change the caller alone" },
+	{ "inotify_add_watch", EACCES, WALL_ALWAYS, "watches folders that cannot be read" },
 	/* IOPRIO_WHO_* begin at 1. */
-	{ "ioprio_set", EPERM, false, "changes other processes of its user" },
-	{ "utimensat", CHECK_OWN_TIMES, true,
+	{ "ioprio_set", EPERM, WALL_ALWAYS, "changes other processes of its user" },
+	{ "utimensat", CHECK_OWN_TIMES, WALL_SHARED,
 	  "may set the times of a file that it has open, and of none by name" },
 	{ "chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat "
 	  "setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr "
-	  "fremovexattr removexattrat", EPERM, true,
+	  "fremovexattr removexattrat", EPERM, WALL_SHARED,
 	  "changes whatever its user owns, wherever that lies" },
 };
 const size_t seccomp_wall_count = ARRAY_SIZE(seccomp_walls);
@@ -395,7 +395,7 @@ static const struct seccomp_clause own_1_clauses[] = {
 #define CHECK(id, rows, other) [id - CHECK_FIRST] = { rows, ARRAY_SIZE(rows), other }
 #define CHECK_N(id, rows, n, other) [id - CHECK_FIRST] = { rows, n, other }
 
-static const struct seccomp_check checks[CHECK_END - CHECK_FIRST] = {
+static const struct seccomp_check checks[CHECK_CALLS_FIRST - CHECK_FIRST] = {
 	CHECK(CHECK_CLONE, clone_clauses, ALLOW),
 	CHECK(CHECK_UNSHARE, unshare_clauses, ALLOW),
 	CHECK(CHECK_THREAD, thread_clauses, EPERM),
@@ -423,5 +423,8 @@ static const struct seccomp_check checks[CHECK_END - CHECK_FIRST] = {
 
 const struct seccomp_check *seccomp_check_of(uint16_t answer)
 {
-	return answer_is_check(answer) ? &checks[answer - CHECK_FIRST] : NULL;
+	if (!answer_is_check(answer))
+		return NULL;
+	return answer < CHECK_CALLS_FIRST ? &checks[answer - CHECK_FIRST]
+					  : seccomp_calls_check(answer);
 }

@@ -2,6 +2,7 @@
  * What each system call answers, as data. Internal to the seccomp compiler:
  *
  *	seccomp_rules.c   the tables: groups, what a level changes, argument checks
+ *	seccomp_calls.c   the same for a box whose sockets the supervisor makes
  *	seccomp.c         level + extra names -> one answer a number
  *	seccomp_emit.c    answers -> BPF
  *
@@ -30,6 +31,7 @@ enum {
 	ANSWER_ALLOW = 0x1000,
 	ANSWER_LOG,		/* allowed, and the kernel logs it (level audit) */
 	ANSWER_PRETEND,		/* success, and nothing is done */
+	ANSWER_NOTIFY,		/* the holder of the filter's listener answers */
 	CHECK_CLONE = 0x2000,
 	CHECK_UNSHARE,
 	CHECK_THREAD,		/* clone of the second filter: threads only */
@@ -52,10 +54,20 @@ enum {
 	CHECK_PRLIMIT,
 	CHECK_OWN_0,		/* argument 0, a pid, is 0: the caller itself */
 	CHECK_OWN_TIMES,	/* argument 1, a path, is NULL */
-	CHECK_OWN_1,		/* the same of argument 1, and argument 0 no user's */
+	CHECK_OWN_1,		/* argument 1, a pid, is 0, and argument 0 no user's */
+	CHECK_CALLS_SOCKET,	/* from here on those of seccomp_calls.c */
+	CHECK_CALLS_SOCKETPAIR,
+	CHECK_CALLS_SENDTO,
+	CHECK_CALLS_SENDMSG,
+	CHECK_CALLS_SENDMMSG,
+	CHECK_CALLS_RECVFROM,
+	CHECK_CALLS_GETSOCKOPT,
+	CHECK_CALLS_SETSOCKOPT,
+	CHECK_CALLS_IOCTL,
 	CHECK_END
 };
 #define CHECK_FIRST CHECK_CLONE
+#define CHECK_CALLS_FIRST CHECK_CALLS_SOCKET
 
 static inline bool answer_is_check(uint16_t answer)
 {
@@ -85,7 +97,8 @@ extern const size_t seccomp_override_count;
 struct seccomp_wall {
 	const char *names;
 	uint16_t answer;
-	bool if_shared;		/* only where the box's user is the caller */
+	enum { WALL_ALWAYS, WALL_SHARED, WALL_NO_SOCKETS } when; /* SHARED: where the box's
+				   user is the caller; NO_SOCKETS: where nobody makes them */
 	const char *why;
 };
 extern const struct seccomp_wall seccomp_walls[];
@@ -125,6 +138,11 @@ struct seccomp_check {
 	uint16_t otherwise;
 };
 const struct seccomp_check *seccomp_check_of(uint16_t answer);
+const struct seccomp_check *seccomp_calls_check(uint16_t answer); /* from CHECK_CALLS_FIRST on */
+
+/* What changes where the network is a matter of calls; level does not matter. */
+extern const struct seccomp_override seccomp_calls[];
+extern const size_t seccomp_calls_count;
 
 /* --- architecture -------------------------------------------------------- */
 

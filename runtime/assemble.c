@@ -546,14 +546,17 @@ static int wall_landlock(struct assembly *a, struct parts *w, const struct plan_
 static int wall_seccomp(struct assembly *a, struct parts *w, struct nsbox_error *err)
 {
 	struct bpf own = { 0 };
-	int r = seccomp_compile_walls(&own, !w->host->id.uids.count, err);
+	bool has_sockets = w->policy->net.mode != NET_DISABLED;
+	int r = seccomp_compile_walls(&own, !w->host->id.uids.count, has_sockets, err);
 
 	if (r < 0)
 		return r;
 	PLAN_OP(&w->builder, .kind = OP_SECCOMP, .stage = STAGE_lockdown, .blob = own.insn,
 		.blob_len = own.count * sizeof(*own.insn));
 	bpf_free(&own);
-	return plan_seccomp(a, w, err);
+	/* Init, which answers for the payload's calls, may not be under their filter. */
+	return has_sockets ? seccomp_compile_calls(&a->payload_filter, w->policy, err)
+			   : plan_seccomp(a, w, err);
 }
 
 static int wall_stages(struct assembly *a, struct parts *w, const struct plan_builder *view,
@@ -562,6 +565,8 @@ static int wall_stages(struct assembly *a, struct parts *w, const struct plan_bu
 	struct plan_builder *b = &w->builder;
 	int r;
 
+	if (w->policy->net.mode != NET_DISABLED)
+		PLAN_OP(b, .kind = OP_CALLS, .stage = STAGE_network, .m = WIRE_TAG_CALLS);
 	if (w->host->id.uids.count)
 		PLAN_OP(b, .kind = OP_OWN_IDS, .stage = STAGE_ids);
 	PLAN_OP(b, .kind = OP_SESSION, .stage = STAGE_ids);

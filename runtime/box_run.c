@@ -244,6 +244,7 @@ static int build_and_launch(struct nsbox_box *box, struct watch *w, const struct
 		}
 		/* It starts up while the box is set up. A new one for each attempt: the
 		 * last one has sockets of a box that is no more. */
+		box->egress.by_calls = box->is_walled;
 		r = w->egress ? egress_start(w->egress, &box->policy, &box->host.id, err) : 0;
 		if (r < 0)
 			return r;

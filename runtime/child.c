@@ -145,31 +145,36 @@ static long move_up(int *fd)
 }
 
 /*
- * 0, 1, 2 are the payload's streams, 3 the handshake, 4 init, 5 the channel; all else is
- * closed. Sources are first copied out of the way: any of them may be one of the targets.
+ * 0, 1, 2 are the payload's streams, 3 the handshake, 4 init, 5 the channel, 7 the pair of
+ * OP_CALLS; all else is closed. Sources are first copied out of the way: any of them may be
+ * one of the targets.
  */
 long do_fds(struct child_args *a, const struct op *op)
 {
-	int *const from[] = { &a->in, &a->out, &a->err, &a->sock, &a->init_fd, &a->channel };
-	unsigned n = a->channel < 0 ? BOX_FD_CHANNEL : BOX_FD_CHANNEL + 1;
+	static const int nobody = -1;
+	int *const from[] = { &a->in, &a->out, &a->err, &a->sock, &a->init_fd, &a->channel,
+			      (int *)&nobody, &a->calls };
+	const unsigned n = sizeof(from) / sizeof(from[0]);
 	long r;
 
 	(void)op;
 	for (unsigned i = 0; i < n; i++) {
 		/* The box's own /dev/null, not the host's: it can be opened again by name. */
-		if (*from[i] < 0)
+		if (*from[i] < 0 && i <= BOX_FD_INIT)
 			*from[i] = (int)sys(openat, AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC, 0);
-		if (*from[i] < 0)
+		if (*from[i] < 0 && i <= BOX_FD_INIT)
 			return *from[i];
-		r = move_up(from[i]);
+		r = *from[i] < 0 ? 0 : move_up(from[i]);
 		if (r < 0)
 			return r;
 	}
 	for (unsigned i = 0; i < n; i++) {
-		r = sys(dup3, *from[i], (int)i, i == BOX_FD_INIT ? O_CLOEXEC : 0);
-		if (r < 0)
+		r = *from[i] < 0 ? sys(close, i)
+				 : sys(dup3, *from[i], (int)i, i == BOX_FD_INIT ? O_CLOEXEC : 0);
+		if (r < 0 && r != -EBADF)
 			return r;
-		*from[i] = (int)i;
+		if (*from[i] >= 0)
+			*from[i] = (int)i;
 	}
 	return sys(close_range, n, ~0U, 0);
 }
@@ -191,6 +196,7 @@ static const runner runners[OP_COUNT] = {
 	[OP_SEND_DIR] = do_send_dir, [OP_SEND_TREES] = do_send_trees,
 	[OP_SEND_FILE] = do_send_file,
 	[OP_PTY] = do_pty,	     [OP_FDS] = do_fds,		  [OP_NETLINK] = do_netlink,
+	[OP_CALLS] = do_calls,
 	[OP_INLET] = do_inlet,	     [OP_POOL] = do_pool,	  [OP_PORTS] = do_ports,
 };
 

@@ -18,6 +18,7 @@ struct child_args {
 	int in, out, err;	/* become 0, 1, 2; -1: the box's /dev/null */
 	int init_fd;		/* sealed memfd with init */
 	int channel;		/* the payload's end; -1: none */
+	int calls;		/* init's end of the pair of OP_CALLS; the caller sets -1 */
 	const char *const *argv; /* of init: "nsbox-init", then the payload's */
 	const char *const *env;	/* of the payload; init passes it on */
 	uid_t own_uid;		/* OWN_IDS; set before the GO */

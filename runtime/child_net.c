@@ -352,6 +352,21 @@ long do_pool(struct child_args *a, const struct op *op)
 	return r;
 }
 
+/* Init's end stays open until do_fds() gives it its place. */
+long do_calls(struct child_args *a, const struct op *op)
+{
+	struct handful h = empty_handful(a, op);
+	int pair[2];
+	long r = sys(socketpair, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair);
+
+	if (r < 0)
+		return r;
+	a->calls = pair[0];
+	h.msg.op = 1;
+	h.fds[h.n++] = pair[1];
+	return pass_handful(a, &h);
+}
+
 /* On all addresses of both families; of IPv4 where there is no IPv6. */
 static long listen_on(uint16_t port)
 {

@@ -9,6 +9,7 @@
 #include "runtime/child.h"
 #include "runtime/sys.h"
 
+long do_calls(struct child_args *a, const struct op *op);
 long do_private(struct child_args *a, const struct op *op);
 long do_root(struct child_args *a, const struct op *op);
 long do_dir(struct child_args *a, const struct op *op);

@@ -34,7 +34,9 @@ struct egress_link {
 	struct companion_process process; /* pidfd -1: none */
 	struct companion_process dying; /* the one of the run before: killed, not yet reaped */
 	int sock;		/* -1: none */
-	const char *path;	/* "inlet", "ports"; NULL: nothing was handed over */
+	bool by_calls;		/* the next box has no network namespace: the caller's to set before
+				   egress_start() */
+	const char *path;	/* "inlet", "ports", "calls"; NULL: nothing was handed over */
 	int setup_ms;		/* for its first answer */
 	bool is_ended;		/* it ended while the box ran */
 	struct {
@@ -66,7 +68,7 @@ int egress_start(struct egress_link *l, const struct policy *p, const struct ide
 		 struct nsbox_error *err);
 
 /* The `network` call of struct launch_request, whose argument is the link: passes on the
- * sockets of the box (WIRE_TAG_INLET, _PORTS, _POOL); tag 0: those were all, so wait until
+ * sockets of the box (WIRE_TAG_INLET, _PORTS, _POOL, _CALLS); tag 0: those were all, so wait until
  * the supervisor serves. */
 int egress_hand_over(void *link, unsigned tag, unsigned bits, const int *fds, size_t count,
 		     struct nsbox_error *err);
@@ -111,6 +113,7 @@ struct egress_sources {
 	const char *resolv_conf, *hosts; /* paths */
 	const char *more_hosts;	/* text in front of what is in hosts; NULL: none */
 	uint32_t uid, gid;
+	bool calls;		/* the box shares the supervisor's network namespace */
 };
 int egress_config_build(struct buf *out, const struct egress_sources *from, bool *hosts_cut,
 			struct nsbox_error *err);

@@ -361,7 +361,7 @@ int egress_config_build(struct buf *out, const struct egress_sources *from, bool
 {
 	const struct policy *p = from->policy;
 	struct egress_config c = {
-		.magic = EGRESS_MAGIC, .uid = from->uid, .gid = from->gid,
+		.magic = EGRESS_MAGIC, .uid = from->uid, .gid = from->gid, .calls = from->calls,
 		.max_connections = (uint32_t)p->net.connections,
 		.max_names = (uint32_t)p->net.names,
 		.max_bytes = p->net.bytes, .max_host_bytes = p->net.host_bytes,
@@ -392,7 +392,7 @@ int egress_config_fd(struct egress_link *l, const struct policy *p, const struct
 	bool has_ids = id->may_map && id->uids.count && id->gids.count;
 	const struct egress_sources from = {
 		.policy = p, .resolv_conf = "/etc/resolv.conf", .hosts = "/etc/hosts",
-		.more_hosts = l->more_hosts,
+		.more_hosts = l->more_hosts, .calls = l->by_calls,
 		.uid = has_ids ? identity_uid(id, l->process.pid) : UINT32_MAX,
 		.gid = has_ids ? identity_gid(id, l->process.pid) : UINT32_MAX,
 	};

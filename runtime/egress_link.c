@@ -322,6 +322,7 @@ int egress_hand_over(void *link, unsigned tag, unsigned bits, const int *fds, si
 		[WIRE_TAG_INLET] = { EGRESS_INLET, "inlet" },
 		[WIRE_TAG_PORTS] = { EGRESS_PORTS, "ports" },
 		[WIRE_TAG_POOL] = { EGRESS_POOL, NULL },
+		[WIRE_TAG_CALLS] = { EGRESS_CALLS, "calls" },
 	};
 	struct egress_msg head = { .magic = EGRESS_MAGIC, .bits = (uint16_t)bits };
 	struct egress_link *l = link;

@@ -55,6 +55,8 @@ enum { EGRESS_MAGIC = 0x6e736567, EGRESS_PACKET_MAX = 8192 };
  *                                    and again later: new rules for a box that runs
  *   launcher -> supervisor  INLET    the descriptors of the inlet; `bits` says which
  *   launcher -> supervisor  PORTS    listeners instead of the inlet's TCP part
+ *   launcher -> supervisor  CALLS    instead of an inlet: a socket to the broker of a box that
+ *                                    shares this network namespace (runtime/calls_wire.h)
  *   launcher -> supervisor  PUBLISH  `bits` n: one listener of the host, for port n of the
  *                                    box; then POOL: up to 16 sockets of the box
  *   launcher -> supervisor  REPORT   the box is dead: say all, then end
@@ -68,7 +70,7 @@ enum { EGRESS_MAGIC = 0x6e736567, EGRESS_PACKET_MAX = 8192 };
  */
 enum egress_type {
 	EGRESS_CONFIG = 1, EGRESS_INLET, EGRESS_PORTS, EGRESS_PUBLISH, EGRESS_POOL, EGRESS_REPORT,
-	EGRESS_READY, EGRESS_FAIL, EGRESS_DENIAL, EGRESS_HOST, EGRESS_TOTAL
+	EGRESS_READY, EGRESS_FAIL, EGRESS_DENIAL, EGRESS_HOST, EGRESS_TOTAL, EGRESS_CALLS
 };
 struct egress_msg {
 	uint32_t magic;
@@ -103,6 +105,7 @@ struct egress_config {
 	uint32_t magic, size;
 	uint32_t rules;		/* struct egress_rules (policy/egress.h) */
 	uint32_t uid, gid;	/* to become, when started as root; UINT32_MAX: stay */
+	uint32_t calls;		/* 1: CALLS follows, so it has to bind and listen; else 0 */
 	struct egress_server servers[EGRESS_SERVERS];
 	uint32_t server_count, timeout_ms, attempts; /* of resolv.conf */
 	uint32_t hosts, hosts_len; /* text of the host's /etc/hosts, at most 1 MiB */

@@ -193,6 +193,15 @@ static int send_go(int sock, struct nsbox_error *err)
 	return err_sys(err, "tell the child to go on");
 }
 
+/* Does init answer for the payload's calls? */
+static bool has_calls(const struct plan *plan)
+{
+	for (uint32_t i = 0; i < plan->op_count; i++)
+		if (plan_ops(plan)[i].kind == OP_CALLS)
+			return true;
+	return false;
+}
+
 static int send_start(int sock, const struct launch_request *r, struct nsbox_error *err)
 {
 	struct wire_start start = {
@@ -200,7 +209,8 @@ static int send_start(int sock, const struct launch_request *r, struct nsbox_err
 		.flags = (r->tty ? (uint32_t)WIRE_START_TTY : 0) |
 			 (r->channel >= 0 ? (uint32_t)WIRE_START_CHANNEL : 0) |
 			 (r->is_plain ? (uint32_t)WIRE_START_TREE : 0) |
-			 (r->is_walled ? (uint32_t)WIRE_START_WALLS : 0),
+			 (r->is_walled ? (uint32_t)WIRE_START_WALLS : 0) |
+			 (has_calls(r->plan) ? (uint32_t)WIRE_START_CALLS : 0),
 		.filter_len = r->payload_filter ? (uint32_t)r->payload_filter->count : 0,
 	};
 	struct iovec iov[2] = { { &start, sizeof(start) } };
@@ -301,7 +311,7 @@ static unsigned network_packets(const struct plan *plan)
 	for (uint32_t i = 0; i < plan->op_count; i++) {
 		const struct op *op = &plan_ops(plan)[i];
 
-		if (op->kind == OP_INLET)
+		if (op->kind == OP_INLET || op->kind == OP_CALLS)
 			n++;
 		else if (op->kind == OP_POOL)
 			n += (op->n + WIRE_FDS_MAX - 1) / WIRE_FDS_MAX;
@@ -314,7 +324,7 @@ static unsigned network_packets(const struct plan *plan)
 static bool is_network(const struct packet *p)
 {
 	return p->head.value == WIRE_TAG_INLET || p->head.value == WIRE_TAG_PORTS ||
-	       p->head.value == WIRE_TAG_POOL;
+	       p->head.value == WIRE_TAG_POOL || p->head.value == WIRE_TAG_CALLS;
 }
 
 /* Fewer descriptors than the bits say: the caller is out of them (recvmsg drops the rest
@@ -516,7 +526,7 @@ int launch(struct live *out, const struct launch_request *r, int *failed_op,
 	struct attempt t = {
 		.r = r, .failed_op = -1,
 		.args = { .plan = r->plan, .in = r->in, .out = r->out, .err = r->err,
-			  .init_fd = r->init_fd, .channel = r->channel,
+			  .init_fd = r->init_fd, .channel = r->channel, .calls = -1,
 			  .argv = r->argv, .env = r->env,
 			  .stage = STAGE_clone, .root_fd = -1 },
 		.live = LIVE_INIT,

@@ -67,7 +67,7 @@ struct network_host {
 };
 struct network_use {		/* what the box's network did */
 	const char *mode;	/* net.mode; NULL: nobody served this box, all of it is null */
-	const char *path;	/* "inlet", "ports"; NULL: the box was never connected */
+	const char *path;	/* "inlet", "ports", "calls"; NULL: the box was never connected */
 	bool is_known;		/* totals and hosts hold; else they are null */
 	struct egress_totals totals;
 	struct network_host *hosts;

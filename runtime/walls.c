@@ -24,7 +24,7 @@ const char *walls_promise(unsigned stage)
 		[STAGE_clone] = "the child is a process of the host: there are no namespaces here",
 		[STAGE_idmap] = "the run's folder belongs to the box's user",
 		[STAGE_cgroup] = "every limit that a cgroup enforces is written and read back; the child is inside",
-		[STAGE_network] = "nothing: seccomp and Landlock refuse sockets",
+		[STAGE_network] = "without a network seccomp and Landlock refuse sockets; with one the pair by which init asks about them is there",
 		[STAGE_ids] = "an id of its own where the launcher may take one, else the caller's; a session and keyring of its own",
 		[STAGE_mounts] = "the working folder; the host's tree is the tree",
 		[STAGE_limits] = "resource limits, umask and descriptors are set",
@@ -75,7 +75,8 @@ int walls_check(const struct policy *p, const struct nsbox_run *run, const struc
 		bool is_wanted;
 		const char *what, *remedy;
 	} rows[] = {
-		{ p->net.mode != NET_DISABLED, "a network", "leave net.mode at disabled" },
+		{ p->net.mode != NET_DISABLED && p->net.path == PATH_VETH, "net.path=veth",
+		  "leave net.path out" },
 		{ p->fs.hidden.n != 0, "fs.hidden", "show less: name the parts that the box may read" },
 		{ p->fs.tmpfs.n != 0, "fs.tmpfs", "use /tmp and /workspace of the box" },
 		{ p->fs.write.n && has_names, "fs.write with protected names in it",

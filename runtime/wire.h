@@ -51,6 +51,7 @@ enum wire_start_flag {
 	WIRE_START_TREE = 4,	/* init is no PID 1: it must end its descendants itself */
 	WIRE_START_WALLS = 8,	/* fd 6 is the payload's Landlock ruleset; init is held in
 				   by one of scopes, so that kill(-1) is all of the box */
+	WIRE_START_CALLS = 16,	/* the filter has a listener; fd 7 is for who answers it, init */
 };
 
 struct wire_start {
@@ -68,12 +69,14 @@ struct wire_exit {
 };
 
 /* Descriptors of the child from stage `limits` on, and of init. */
-enum { BOX_FD_SOCK = 3, BOX_FD_INIT = 4, BOX_FD_CHANNEL = 5, BOX_FD_RULESET = 6 };
+enum { BOX_FD_SOCK = 3, BOX_FD_INIT = 4, BOX_FD_CHANNEL = 5, BOX_FD_RULESET = 6,
+       BOX_FD_CALLS = 7 };
 /* Where the payload finds its channel. */
 enum { PAYLOAD_FD_CHANNEL = 3 };
 /* Tags of WIRE_FD. */
 enum { WIRE_TAG_WORK = 1, WIRE_TAG_PTY = 2, WIRE_TAG_SEGMENTS = 3, WIRE_TAG_TREES = 4,
-       WIRE_TAG_LISTENER = 5, WIRE_TAG_INLET = 6, WIRE_TAG_PORTS = 7, WIRE_TAG_POOL = 8 };
+       WIRE_TAG_LISTENER = 5, WIRE_TAG_INLET = 6, WIRE_TAG_PORTS = 7, WIRE_TAG_POOL = 8,
+       WIRE_TAG_CALLS = 9 };
 enum { WIRE_FDS_MAX = 16 };	/* descriptors of one packet */
 /* The largest packet: START with a full BPF program (4096 instructions). */
 enum { WIRE_MAX = 40960 };

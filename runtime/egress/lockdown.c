@@ -3,7 +3,7 @@
  *
  * Who takes this process over by a packet gets: sockets of the host's network, as the rules
  * would allow any program there, and nothing else. No file, no other program, no signal to
- * a process, no AF_UNIX, no netlink.
+ * a process, no AF_UNIX but pairs for a box without a network namespace, no netlink.
  *
  * Must: fail when any step fails; the launcher then starts no box.
  */
@@ -14,11 +14,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <asm/ioctls.h>
 #include <linux/audit.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/landlock.h>
 #include <linux/seccomp.h>
+#include <linux/sockios.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
@@ -58,6 +60,9 @@ static const int allowed[] = {
 	__NR_rt_sigprocmask,
 };
 
+/* For the calls of a box that has no network namespace; F_SETFL and F_GETFL are below. */
+static const int allowed_for_calls[] = { __NR_bind, __NR_listen };
+
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 #define RETURN(what) BPF_STMT(BPF_RET | BPF_K, (what))
 #define IS(value, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (value), yes, no)
@@ -66,7 +71,7 @@ static const int allowed[] = {
 			     offsetof(struct seccomp_data, args) + (n) * sizeof(uint64_t))
 
 enum {
-	ROOM = 2 * ARRAY_SIZE(allowed) + 32,
+	ROOM = 2 * ARRAY_SIZE(allowed) + 2 * ARRAY_SIZE(allowed_for_calls) + 64,
 	SOCK_TYPES = 0xf,	/* what is not SOCK_CLOEXEC and SOCK_NONBLOCK */
 };
 
@@ -103,7 +108,35 @@ static const struct sock_filter tail[] = {
 	[AT_KILL] = RETURN(SECCOMP_RET_KILL_PROCESS),
 };
 
-static size_t write_filter(struct sock_filter to[ROOM])
+/* A pair whose other end the box has for a UDP socket, and how much of it is unread. */
+static const struct sock_filter pairs[] = {
+	IS(__NR_socketpair, 0, 7),
+	LOAD_ARG(0),
+	IS(AF_UNIX, 0, 4),
+	LOAD_ARG(1),
+	BPF_STMT(BPF_ALU | BPF_AND | BPF_K, SOCK_TYPES),
+	IS(SOCK_SEQPACKET, 0, 1),
+	RETURN(SECCOMP_RET_ALLOW),
+	RETURN(SECCOMP_RET_KILL_PROCESS),
+	IS(__NR_ioctl, 0, 4),
+	LOAD_ARG(1),
+	IS(SIOCOUTQ, 0, 1),
+	RETURN(SECCOMP_RET_ALLOW),
+	RETURN(SECCOMP_RET_KILL_PROCESS),
+};
+
+static size_t add_allowed(struct sock_filter *to, const int *calls, size_t count)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		to[n++] = (struct sock_filter)IS((uint32_t)calls[i], 0, 1);
+		to[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
+	}
+	return n;
+}
+
+static size_t write_filter(struct sock_filter to[ROOM], bool calls)
 {
 	const struct sock_filter head[] = {
 		LOAD(arch), IS(OWN_ARCH, 1, 0), RETURN(SECCOMP_RET_KILL_PROCESS), LOAD(nr),
@@ -112,21 +145,22 @@ static size_t write_filter(struct sock_filter to[ROOM])
 
 	for (size_t i = 0; i < ARRAY_SIZE(head); i++)
 		to[n++] = head[i];
-	for (size_t i = 0; i < ARRAY_SIZE(allowed); i++) {
-		to[n++] = (struct sock_filter)IS((uint32_t)allowed[i], 0, 1);
-		to[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
-	}
+	n += add_allowed(to + n, allowed, ARRAY_SIZE(allowed));
+	if (calls)
+		n += add_allowed(to + n, allowed_for_calls, ARRAY_SIZE(allowed_for_calls));
+	for (size_t i = 0; calls && i < ARRAY_SIZE(pairs); i++)
+		to[n++] = pairs[i];
 	for (size_t i = 0; i < ARRAY_SIZE(tail); i++)
 		to[n++] = tail[i];
 	return n;
 }
 
-static int filter_calls(void)
+static int filter_calls(bool calls)
 {
 	struct sock_filter program[ROOM];
 	struct sock_fprog prog = { .filter = program };
 
-	prog.len = (unsigned short)write_filter(program);
+	prog.len = (unsigned short)write_filter(program, calls);
 	return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog);
 }
 
@@ -195,7 +229,7 @@ static int limit_resources(void)
 	return 0;
 }
 
-const char *lockdown(uint32_t uid, uint32_t gid)
+const char *lockdown(uint32_t uid, uint32_t gid, bool calls)
 {
 	if (limit_resources() < 0)
 		return "limit its resources";
@@ -209,7 +243,7 @@ const char *lockdown(uint32_t uid, uint32_t gid)
 		return "drop its capabilities";
 	if (no_files() < 0)
 		return "give up files (Landlock)";
-	if (filter_calls() < 0)
+	if (filter_calls(calls) < 0)
 		return "filter its system calls";
 	return NULL;
 }

@@ -9,6 +9,7 @@
  *          it the box has no network: nobody else serves its sockets.
  * Mustn't: go on after a message that it does not understand.
  */
+#include "runtime/egress/calls.h"
 #include "runtime/egress/config.h"
 #include "runtime/egress/gate.h"
 #include "runtime/egress/lockdown.h"
@@ -30,6 +31,7 @@ struct supervisor {
 	struct stub stub;
 	struct gate *gate;
 	struct publish *publish;
+	struct calls *calls;
 	struct udp_relay udp;
 	struct source control;
 	bool serves;		/* the inlet, or listeners, are here: READY was said */
@@ -190,6 +192,33 @@ static const char *take_ports(struct supervisor *s, struct packet *p)
 	return NULL;
 }
 
+/* The box has no sockets of its own: those to its servers are made here. */
+static int open_pool(struct supervisor *s)
+{
+	enum { POOL = 64 };
+
+	publish_servers(s->publish, s->calls);
+	for (int i = 0; i < POOL; i++) {
+		int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+		if (fd < 0 || publish_socket(s->publish, fd) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static const char *take_calls(struct supervisor *s, struct packet *p)
+{
+	if (s->serves || p->fd_count != 1 || !s->e.config->calls)
+		return "the box's calls are not to be served";
+	s->stub.has_v6 = true;
+	s->calls = calls_new(&s->e, &s->stub, &s->udp, p->fds[0]);
+	if (!s->calls || (s->publish && open_pool(s) < 0))
+		return "cannot serve the box's calls";
+	say_ready(s);
+	return NULL;
+}
+
 static const char *take_published(struct supervisor *s, struct packet *p)
 {
 	if (!s->publish)
@@ -223,6 +252,7 @@ static const struct {
 	{ EGRESS_CONFIG, new_config },	 { EGRESS_INLET, take_inlet },
 	{ EGRESS_PORTS, take_ports },	 { EGRESS_PUBLISH, take_published },
 	{ EGRESS_POOL, take_pool },	 { EGRESS_REPORT, report },
+	{ EGRESS_CALLS, take_calls },
 };
 
 static void control_ready(struct source *source, uint32_t events)
@@ -296,7 +326,7 @@ int main(void)
 		return 1;
 	}
 	room = room_for_connections();
-	failed = lockdown(c->uid, c->gid);
+	failed = lockdown(c->uid, c->gid, c->calls != 0);
 	if (failed || prepare(&s, c, room) < 0) {
 		say(EGRESS_FAIL, failed ? failed : "no memory");
 		return 1;

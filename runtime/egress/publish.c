@@ -41,6 +41,7 @@ struct spare {			/* a socket of the box */
 
 struct publish {
 	struct egress *e;
+	struct calls *calls;	/* NULL: the box has a network of its own */
 	struct port *ports;
 	struct spare *free;
 };
@@ -124,13 +125,17 @@ static void connected(struct source *source, uint32_t events)
 		join(s);
 }
 
-static void begin(struct spare *s, int outside, uint16_t port)
+static void begin(struct spare *s, int outside, uint16_t wanted)
 {
+	struct calls *calls = s->all->calls;
+	uint16_t port = calls ? calls_server(calls, wanted) : wanted;
 	const struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(port),
 					.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 
 	s->outside = outside;
-	if (connect(s->way.fd, (const struct sockaddr *)&to, sizeof(to)) == 0)
+	if (!port)
+		give_up(s);
+	else if (connect(s->way.fd, (const struct sockaddr *)&to, sizeof(to)) == 0)
 		join(s);
 	else if (errno != EINPROGRESS ||
 		 loop_add(&s->all->e->loop, &s->way, EPOLLOUT) < 0)
@@ -163,6 +168,11 @@ struct publish *publish_new(struct egress *e)
 	if (p)
 		p->e = e;
 	return p;
+}
+
+void publish_servers(struct publish *p, struct calls *calls)
+{
+	p->calls = calls;
 }
 
 int publish_port(struct publish *p, int fd, uint16_t number)

@@ -40,12 +40,18 @@ static void inject(const struct udp_relay *u, size_t len, const struct egress_ad
 
 void udp_answer(const struct udp_relay *u, const struct flow *f, const uint8_t *data, size_t len)
 {
-	inject(u, packet_udp(u->batch->packet, PACKET_MAX, f, data, len), &f->src);
+	if (u->sink)
+		u->sink->answer(u->sink->arg, f, data, len);
+	else
+		inject(u, packet_udp(u->batch->packet, PACKET_MAX, f, data, len), &f->src);
 }
 
 void udp_say_unreachable(const struct udp_relay *u, const struct flow *f, enum unreach code)
 {
-	inject(u, packet_unreach_udp(u->batch->packet, PACKET_MAX, f, code), &f->src);
+	if (u->sink)
+		u->sink->unreachable(u->sink->arg, f, code);
+	else
+		inject(u, packet_unreach_udp(u->batch->packet, PACKET_MAX, f, code), &f->src);
 }
 
 /* --- judging ---------------------------------------------------------------------------- */
@@ -123,7 +129,7 @@ bool udp_is_for_stub(const struct udp_relay *u, const struct egress_dest *d)
 	return d->port == INLET_DNS_PORT && !(v.allowed && v.why == EGRESS_BY_ALLOW);
 }
 
-static void take(struct udp_relay *u, const struct flow *key, const uint8_t *data, size_t len)
+void udp_take(struct udp_relay *u, const struct flow *key, const uint8_t *data, size_t len)
 {
 	struct udp_flow *f = udp_flow_find(u, key);
 	struct egress_addr addr = egress_addr_normal(key->dst);
@@ -185,7 +191,7 @@ static int read_batch(struct udp_relay *u, int fd)
 	n = recvmmsg(fd, b->msgs, UDP_BATCH, MSG_DONTWAIT, NULL);
 	for (int i = 0; i < n; i++)
 		if (flow_of(&key, &b->msgs[i].msg_hdr))
-			take(u, &key, b->data[i], b->msgs[i].msg_len);
+			udp_take(u, &key, b->data[i], b->msgs[i].msg_len);
 	return n;
 }
 
@@ -209,17 +215,27 @@ static void in6_ready(struct source *s, uint32_t events)
 
 /* --- life ---------------------------------------------------------------------------------------- */
 
-int udp_start(struct udp_relay *u, struct egress *e, struct stub *stub,
-	      const int fds[INLET_FD_COUNT])
+int udp_start_to(struct udp_relay *u, struct egress *e, struct stub *stub,
+		 const struct udp_sink *sink)
 {
 	u->e = e;
 	u->stub = stub;
+	u->sink = sink;
 	u->batch = calloc(1, sizeof(*u->batch)); /* fresh pages: only those used take memory */
 	if (!u->batch)
 		return -1;
 	if (!u->idle_us)
 		u->idle_us = IDLE_US;
 	u->idle.fire = udp_flow_end_idle;
+	u->in4.fd = u->in6.fd = u->raw4 = u->raw6 = -1;
+	return 0;
+}
+
+int udp_start(struct udp_relay *u, struct egress *e, struct stub *stub,
+	      const int fds[INLET_FD_COUNT])
+{
+	if (udp_start_to(u, e, stub, NULL) < 0)
+		return -1;
 	u->in4 = (struct source){ fds[INLET_UDP4], in4_ready };
 	u->in6 = (struct source){ fds[INLET_UDP6], in6_ready };
 	u->raw4 = fds[INLET_RAW4];

@@ -9,7 +9,8 @@
  *
  * Without a pid namespace (tier local_unsafe, isolation.floor=landlock) it is no PID 1: there it
  * is the subreaper of what the payload leaves, and kills that itself. Behind Landlock alone
- * it is held in by a domain of scopes, and the payload by one of its own inside.
+ * it is held in by a domain of scopes, and the payload by one of its own inside. With a
+ * network it is then outside of the payload's seccomp, and answers for its calls (broker.c).
  *
  * Must:    report EXIT only for the payload it started; treat EOF of the handshake
  *          as the launcher's death.
@@ -17,6 +18,7 @@
  *          channel; be readable by the
  *          payload (not dumpable: /proc/1/mem and /proc/1/fd are closed to it).
  */
+#include "runtime/init/broker.h"
 #include "runtime/kernel.h"
 #include "runtime/stage.h"
 #include "runtime/sys.h"
@@ -30,13 +32,17 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-enum { KERNEL_SIGSET_SIZE = 8, SIGNAL_COUNT = 64, PATH_ROOM = 4096 };
+enum {
+	KERNEL_SIGSET_SIZE = 8, SIGNAL_COUNT = 64, PATH_ROOM = 4096,
+	FLAG_WAIT_KILLABLE_RECV = 1 << 5, /* Linux 5.19 */
+};
 
 struct kernel_sigaction {
 	void *handler;
@@ -50,6 +56,7 @@ struct payload {
 	char *const *argv, *const *env;
 	const struct sock_filter *filter;
 	uint32_t filter_len, flags;
+	int listener;	/* of the filter, in the table that both share until execve; -1: none */
 	int error;	/* errno of what went wrong; 0: running */
 	int stage;	/* STAGE_init: before execve; STAGE_exec: execve itself */
 };
@@ -218,12 +225,38 @@ static int exec_search(const struct payload *p)
 	return error;
 }
 
-static long load_filter(const struct payload *p)
+/*
+ * A listener is the descriptor of who loads the filter, and passing it on would take a call that
+ * waits for who holds it. So this side shares init's table until then: init has it when
+ * vfork returns, and execve gives the payload a table without it (O_CLOEXEC).
+ *
+ * WAIT_KILLABLE_RECV: once init has read of a call, only a fatal signal ends it. Else every
+ * signal with a handler would begin it anew, which a runtime that preempts by signals (Go)
+ * does faster than it can be answered.
+ */
+static long load_filter(struct payload *p)
 {
 	struct sock_fprog prog = { .len = (unsigned short)p->filter_len,
 				   .filter = (struct sock_filter *)(uintptr_t)p->filter };
+	bool has_calls = p->flags & WIRE_START_CALLS;
+	unsigned flags = has_calls ? SECCOMP_FILTER_FLAG_NEW_LISTENER | FLAG_WAIT_KILLABLE_RECV : 0;
+	long r = p->filter_len ? sys(seccomp, SECCOMP_SET_MODE_FILTER, flags, &prog) : 0;
 
-	return p->filter_len ? sys(seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) : 0;
+	if (r >= 0 && has_calls)
+		p->listener = (int)r;
+	return r;
+}
+
+/* Init's 3 stays: where the table is still shared it is not from here on. */
+static long place_channel(const struct payload *p)
+{
+	long r = 0;
+
+	if (!(p->flags & WIRE_START_CHANNEL))
+		return 0;
+	if (p->flags & WIRE_START_CALLS)
+		r = sys(unshare, CLONE_FILES);
+	return r < 0 ? r : sys(dup3, BOX_FD_CHANNEL, PAYLOAD_FD_CHANNEL, 0);
 }
 
 static void payload_main(void *arg)
@@ -235,14 +268,13 @@ static void payload_main(void *arg)
 		r = sys(prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	if (r >= 0 && (p->flags & WIRE_START_TTY))
 		r = sys(ioctl, 0, TIOCSCTTY, 0);
-	/* This side of vfork has a descriptor table of its own: init's 3 stays. */
-	if (r >= 0 && (p->flags & WIRE_START_CHANNEL))
-		r = sys(dup3, BOX_FD_CHANNEL, PAYLOAD_FD_CHANNEL, 0);
 	default_signals();
 	if (r >= 0 && (p->flags & WIRE_START_WALLS))
 		r = sys(landlock_restrict_self, BOX_FD_RULESET, 0);
 	if (r >= 0)
 		r = load_filter(p);
+	if (r >= 0)
+		r = place_channel(p);
 	p->stage = r < 0 ? STAGE_init : STAGE_exec;
 	p->error = r < 0 ? (int)-r : exec_search(p);
 	leave(127);
@@ -250,7 +282,8 @@ static void payload_main(void *arg)
 
 static long start_payload(struct payload *p)
 {
-	long pid = sys_clone_on(CLONE_VM | CLONE_VFORK | SIGCHLD,
+	unsigned long files = p->flags & WIRE_START_CALLS ? CLONE_FILES : 0;
+	long pid = sys_clone_on(CLONE_VM | CLONE_VFORK | SIGCHLD | files,
 				payload_stack + sizeof(payload_stack), 0, payload_main, p);
 
 	/* CLONE_VFORK: this runs once the payload has called execve or exit. */
@@ -301,6 +334,9 @@ static void read_start(struct payload *p)
 	p->flags = start->flags;
 	if ((p->flags & WIRE_START_CHANNEL) &&
 	    sys(fcntl, BOX_FD_CHANNEL, F_SETFD, FD_CLOEXEC) < 0)
+		leave(125);
+	if ((p->flags & WIRE_START_CALLS) &&
+	    (!start->filter_len || sys(fcntl, BOX_FD_CALLS, F_SETFD, FD_CLOEXEC) < 0))
 		leave(125);
 	if ((p->flags & WIRE_START_TREE) && sys(prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
 		leave(125);
@@ -366,17 +402,30 @@ static int reap_payload(long payload_pid, struct wire_exit *out)
 	return reap(payload_pid, out);
 }
 
-static void __attribute__((noreturn)) serve(long payload_pid, int signals)
+/* @calls: NULL: there is no broker. */
+static void wait_for_news(struct pollfd *fds, int count, struct broker *calls)
+{
+	const long tick[2] = { 0, BROKER_TICK_MS * 1000000L }; /* struct timespec */
+	bool is_waiting = calls && broker_is_waiting(calls);
+
+	fds[0].revents = fds[1].revents = 0;
+	sys(ppoll, fds, count, is_waiting ? tick : 0, 0, KERNEL_SIGSET_SIZE);
+}
+
+static void __attribute__((noreturn)) serve(long payload_pid, int signals, struct broker *calls)
 {
 	struct wire_exit out = { .head = { .magic = WIRE_MAGIC, .type = WIRE_EXIT,
 					   .stage = STAGE_exec, .op = -1 } };
-	struct pollfd fds[2] = { { .fd = signals, .events = POLLIN },
-				 { .fd = BOX_FD_SOCK, .events = POLLIN } };
+	struct pollfd fds[2 + BROKER_FDS] = { { .fd = signals, .events = POLLIN },
+					      { .fd = BOX_FD_SOCK, .events = POLLIN } };
 	struct signalfd_siginfo info;
 
 	while (!reap_payload(payload_pid, &out)) {
-		fds[0].revents = fds[1].revents = 0;
-		sys(ppoll, fds, 2, 0, 0, KERNEL_SIGSET_SIZE);
+		int asked = calls ? broker_fds(calls, fds + 2) : 0;
+
+		wait_for_news(fds, 2 + asked, calls);
+		if (calls)
+			broker_turn(calls, fds + 2, asked);
 		if (fds[1].revents)
 			obey(payload_pid);
 		if (fds[0].revents)
@@ -394,7 +443,7 @@ void __attribute__((noreturn, used)) init_main(long *stack)
 {
 	const struct kernel_sigaction dfl = { 0 };
 	const uint64_t all = ~(uint64_t)0;
-	struct payload p = { .stage = STAGE_init };
+	struct payload p = { .stage = STAGE_init, .listener = -1 };
 	long argc = stack[0], signals, pid;
 
 	p.argv = (char *const *)(stack + 1) + 1; /* after "nsbox-init" */
@@ -427,7 +476,7 @@ void __attribute__((noreturn, used)) init_main(long *stack)
 		sys(close, BOX_FD_CHANNEL);
 	if (is_walled)
 		sys(close, BOX_FD_RULESET);
-	serve(pid, (int)signals);
+	serve(pid, (int)signals, p.listener < 0 ? 0 : broker_begin(p.listener, BOX_FD_CALLS));
 }
 
 #if defined(__x86_64__)

@@ -147,7 +147,7 @@ static int outcome_of(const struct act *a, bool is_locked)
 
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		if (is_locked && lockdown(UINT32_MAX, UINT32_MAX))
+		if (is_locked && lockdown(UINT32_MAX, UINT32_MAX, false))
 			syscall(SYS_exit_group, CANNOT_LOCK);
 		syscall(SYS_exit_group, a->act());
 	}
@@ -186,7 +186,7 @@ static struct locked lock_one(uint32_t uid, uint32_t gid)
 	l = (struct locked){ .pid = fork(), .until = until[1] };
 	assert_true(l.pid >= 0);
 	if (l.pid == 0) {
-		const char *failed = lockdown(uid, gid);
+		const char *failed = lockdown(uid, gid, false);
 
 		close(until[1]);
 		syscall(SYS_write, ready[1], failed ? "-" : "+", 1);
@@ -293,7 +293,7 @@ static void an_ordinary_user_cannot_become_another(void **state)
 	if (pid == 0) {
 		if (geteuid() == 0 && (setgid(NOBODY) < 0 || setuid(NOBODY) < 0))
 			syscall(SYS_exit_group, 3);
-		syscall(SYS_exit_group, lockdown(1, 1) ? 1 : 2);
+		syscall(SYS_exit_group, lockdown(1, 1, false) ? 1 : 2);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFEXITED(status));

@@ -2,7 +2,7 @@
 # machine that builds and the one that runs are of one architecture.
 GENERATED += $(B)/gen/syscalls.inc $(B)/gen/foreign.inc $(B)/gen/filters.inc
 GEN_FILTER_SRCS := tools/gen/gen_filters.c policy/seccomp.c policy/seccomp_rules.c \
-	policy/seccomp_emit.c policy/syscalls.c policy/bpf.c base/err.c
+	policy/seccomp_emit.c policy/seccomp_calls.c policy/syscalls.c policy/bpf.c base/err.c
 
 $(B)/gen/gen_syscalls $(B)/gen/gen_foreign: $(B)/gen/%: tools/gen/%.c
 	@mkdir -p $(@D)
