@@ -1,4 +1,4 @@
-# as: root user userns container
+# as: root user userns container walls rootwalls
 # in: testnet
 """The network of a box, the short form: names that are allowed, everything else, both
 families, as every caller and on every kernel. The long forms are egress*.py here and in

@@ -13,7 +13,9 @@ NSBOX = os.environ.get("NSBOX") or os.path.join(REPO, "build/bin/nsbox")
 ATTACK = os.environ.get("NSBOX_ATTACK") or os.path.join(REPO, "build/tests/attack")
 AS = os.environ.get("NSBOX_TEST_AS", "user" if os.getuid() else "root")
 SCRATCH = os.environ.get("NSBOX_SCRATCH") or "/var/tmp"
+WALLED = AS in ("walls", "rootwalls")   # boxes without namespaces: paths are the host's
 IN_BOX = "/attack"          # where the attack program stands in a box
+WALLS = ["--isolation-floor", "landlock", "--allow-degraded"]
 VERDICTS = {"exited", "signaled", "timed_out", "out_of_memory", "pids_limit", "disk_limit",
             "output_limit", "denied", "skipped", "setup_failed"}
 BARE_ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "LANG": "C.UTF-8"}
@@ -88,8 +90,20 @@ def nsbox(*args, **how):
     return run([NSBOX, *args], **how)
 
 
+def in_place(flags, command):
+    """--ro SOURCE:DEST as --ro SOURCE, and the command's own name, where it is DEST, as SOURCE."""
+    flags, moved = [*WALLS, *flags], {}
+    for i, word in enumerate(flags):
+        if flags[i - 1] == "--ro" and ":/" in word:
+            flags[i], dest = word.rsplit(":/", 1)
+            moved["/" + dest] = flags[i]
+    return flags, [moved.get(command[0], command[0]), *command[1:]]
+
+
 def box(flags, *command, **how):
     """nsbox run --json FLAGS -- COMMAND; the record is parsed and must be alone."""
+    if WALLED:
+        flags, command = in_place(flags, command)
     ran = nsbox("run", "--json", *flags, "--", *command, **how)
     ran.record = parse_record(ran)
     return ran
