@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KERNEL_FILES = 128 };
-
 static bool is_language(const char *language, const char *name)
 {
 	const char *canonical = language ? lang_canonical(language) : NULL;
@@ -28,12 +26,20 @@ static int refuse_language(struct nsbox_error *err)
 /* Drivers keep their descriptors out of the cells' way (kernel.py, kernel.sh). */
 static int check_files(const struct policy *p, const char *language, struct nsbox_error *err)
 {
-	if (!language || is_language(language, "javascript") || p->limits.files >= KERNEL_FILES)
-		return 0;
-	err_hint(err, "set limits.files to %d or more", KERNEL_FILES);
-	return err_set(err, NSBOX_E_POLICY,
-		       "limits.files is %llu: a kernel of %s has descriptors of its own up to %d",
-		       (unsigned long long)p->limits.files, language, KERNEL_FILES - 1);
+	static const struct {
+		const char *language;
+		unsigned files;
+	} least[] = { { "python", 104 }, { "bash", 120 } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(least); i++)
+		if (is_language(language, least[i].language) && p->limits.files < least[i].files) {
+			err_hint(err, "set limits.files to %u or more", least[i].files);
+			return err_set(err, NSBOX_E_POLICY,
+				       "limits.files is %llu: a kernel of %s has descriptors of its own up to %u",
+				       (unsigned long long)p->limits.files, language,
+				       least[i].files - 1);
+		}
+	return 0;
 }
 
 int examine_kernel(struct examine *out, enum nsbox_tier tier, const struct policy *p,

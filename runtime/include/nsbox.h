@@ -415,7 +415,7 @@ struct nsbox_kernel;
  * then limits.timeout of the policy is the time of each request that says none. The box must
  * be idle; it is busy until close, and must not be closed before. Returns when the
  * interpreter was started; the event "ready" says that it answers. NSBOX_E_POLICY: with less
- * than 128 of limits.files there is none of Python and bash.
+ * than 104 of limits.files there is none of Python, with less than 120 none of bash.
  */
 NSBOX_API NSBOX_MUST_CHECK int
 nsbox_kernel_open(struct nsbox_kernel **out, struct nsbox_box *box,
