@@ -9,7 +9,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "harness"))
-from box import box, run  # noqa: E402
+from box import WALLED, box, run  # noqa: E402
 from egress import (CLIENT, NOT_FOUND, REFUSED, allow, both, denials, has_denial, host_counters,  # noqa: E402
                     inside, outside)
 from host import Snapshot, become_reaper  # noqa: E402
@@ -26,8 +26,9 @@ def an_allowed_name_works_and_another_does_not(tap):
         ("connect evil.test 80", "ok", NOT_FOUND),
         ("connect 203.0.113.66 80", "ok", REFUSED),
         ("connect 2001:db8:66::66 80", "ok", REFUSED),
+        # A socket of calls has no error for who only receives: it is woken, and gets nothing.
+        ("udp 203.0.113.66 7777 x", "echo x", "" if WALLED else REFUSED),
         ("connect api.good.test 8080", "ok", REFUSED),
-        ("udp 203.0.113.66 7777 x", "echo x", REFUSED),
     ], "one allowed name")
     has_denial(tap, ran, "lookup evil.test", "net.allow_out (not listed)", "--allow-out evil.test",
                "the refused lookup is recorded with the flag that would allow it")
@@ -40,7 +41,7 @@ def an_allowed_name_works_and_another_does_not(tap):
     has_denial(tap, ran, "send 203.0.113.66:7777/udp", "net.allow_out (not listed)",
                "--allow-out 203.0.113.66:7777/udp", "and the datagram")
     network = ran["network"]
-    tap.equal((network["mode"], network["path"]), ("filtered", "inlet"), "the record says how", ran)
+    tap.equal((network["mode"], network["path"]), ("filtered", "calls" if WALLED else "inlet"), "the record says how", ran)
     counters = host_counters(ran, "api.good.test") or {}
     tap.ok(counters.get("connections") == 1 and counters.get("bytes_received", 0) > 20,
            "and what went to the allowed name", network)
@@ -110,6 +111,10 @@ def private_addresses_stay_out(tap):
 def the_rules_cannot_be_seen_or_changed(tap):
     acts = ("socket 2 3 255", "rules get", "rules delete", "route", "link", "leave net", "option 1 36 1")
     got, ran = inside(allow("api.good.test"), *acts)
+    if WALLED:
+        tap.equal(got, ["errno=EPERM", "errno=EAFNOSUPPORT", "errno=EAFNOSUPPORT", "errno=EAFNOSUPPORT", "errno=EAFNOSUPPORT",
+                        "errno=EPERM", "errno=ENOPROTOOPT"], "where the host has the rules: none of it", ran)
+        return
     bare = run(["unshare", "-Urn", CLIENT, *" , ".join(acts).split()])
     tap.equal(bare.text().split("\n"), ["ok", "ok", "ok", "errno=ESRCH", "ok", "ok", "ok"],
               "the root of a fresh network namespace may do all of it", bare)

@@ -459,6 +459,7 @@ def udp_connected(host, port):
         s.connect(to)
         s.send(b"one")
         first = s.recv(100).decode()
+        s.settimeout(None)
         os.write(s.fileno(), b"two")
         return f"{first}, {os.read(s.fileno(), 100).decode()}, {s.getpeername() == to} {s.getsockname()[0]}"
 
