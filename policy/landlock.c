@@ -157,6 +157,9 @@ int landlock_compile_walls(struct plan_builder *b, const struct landlock_place *
 		return result;
 	PLAN_OP(b, .kind = OP_LANDLOCK, .stage = r->stage, .flags = OP_KEEP, .n = w.have.fs,
 		.m = w.have.scoped | (uint64_t)w.have.net << 32);
-	PLAN_OP(b, .kind = OP_LANDLOCK, .stage = r->stage, .m = w.have.scoped);
+	/* A domain that says nothing of REFER denies it: then no file could be moved to
+	 * another folder by whoever is in both. */
+	PLAN_OP(b, .kind = OP_LANDLOCK_PATH, .stage = r->stage, .src = "/", .n = FS_REFER);
+	PLAN_OP(b, .kind = OP_LANDLOCK, .stage = r->stage, .n = FS_REFER, .m = w.have.scoped);
 	return 0;
 }

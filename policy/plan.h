@@ -56,7 +56,7 @@
 	X(NICE,      "setpriority n") \
 	X(DROPCAPS,  "empty bounding, ambient, inheritable, permitted, effective") \
 	X(NNP,       "PR_SET_NO_NEW_PRIVS") \
-	X(LANDLOCK,  "restrict to the LANDLOCK_PATH rows collected so far; n = handled, m = scoped; OP_KEEP: keep it for the payload") \
+	X(LANDLOCK,  "restrict to the LANDLOCK_PATH rows since the last one; n = handled, m = scoped; OP_KEEP: keep it for the payload") \
 	X(LANDLOCK_PATH, "allow access n beneath src (absolute, in the box)") \
 	X(SECCOMP,   "load the BPF program in blob; flags: SECCOMP_FILTER_FLAG_*; pass a listener on, tag n") \
 	X(SEND_DIR,  "pass an O_PATH descriptor of src to the parent, tag n") \

@@ -178,6 +178,14 @@ static long add_landlock_rule(const struct child_args *a, int ruleset, const str
 	return r;
 }
 
+/* Rows belong to the next LANDLOCK alone. */
+static uint32_t first_row(const struct op *ops, uint32_t at)
+{
+	while (at > 0 && ops[at - 1].kind != OP_LANDLOCK)
+		at--;
+	return at;
+}
+
 /* The kernel makes it close-on-exec, and init is still to come. */
 static long keep_ruleset(int fd)
 {
@@ -199,7 +207,7 @@ long do_landlock(struct child_args *a, const struct op *op)
 
 	if (ruleset < 0)
 		return ruleset;
-	for (uint32_t i = 0; op->n && i < at && r >= 0; i++) {
+	for (uint32_t i = first_row(ops, at); i < at && r >= 0; i++) {
 		a->op = i; /* what failed is the row */
 		if (ops[i].kind == OP_LANDLOCK_PATH)
 			r = add_landlock_rule(a, (int)ruleset, &ops[i]);

@@ -143,6 +143,28 @@ char *walls_path(const struct walls *w, const char *path)
 	return strdup(path);
 }
 
+/*
+ * A file of the host's /etc that a box does not show is there all the same, and cannot be
+ * opened: these programs take that for a broken configuration, and end.
+ */
+static int leave_configurations_out(struct strlist *env)
+{
+	static const char *const rows[] = {
+		"GIT_CONFIG_NOSYSTEM=1", "PIP_CONFIG_FILE=/dev/null", "npm_config_globalconfig=/dev/null",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		size_t len = strcspn(rows[i], "=") + 1;
+		bool is_there = false;
+
+		for (size_t k = 0; k < env->n && !is_there; k++)
+			is_there = strncmp(env->v[k], rows[i], len) == 0;
+		if (!is_there && strlist_add(env, rows[i]) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 /* Of the names that environ.c gives every box a folder for. */
 int walls_environment(struct strlist *env, const struct walls *w, struct nsbox_error *err)
 {
@@ -167,7 +189,7 @@ int walls_environment(struct strlist *env, const struct walls *w, struct nsbox_e
 			free(env->v[i]);
 			env->v[i] = entry;
 		}
-	return 0;
+	return leave_configurations_out(env) < 0 ? err_nomem(err) : 0;
 }
 
 /* ----------------------------------------------------------------- what it sees -- */
@@ -237,14 +259,18 @@ static int see_bind(struct seen *s, const struct plan_builder *view, const struc
 	return see(s, src, kind, op->flags & OP_OPTIONAL) < 0 ? err_nomem(err) : 0;
 }
 
-/* A text of a box's own /etc: the host's file of that name, where there is one. */
+/*
+ * A text of a box's own /etc: the host's file of that name, where there is one. Not hosts: with
+ * a network the supervisor knows what is in it, and gives a name's address as it does any
+ * other, by which it knows the name again; a program that reads it would ask for an address.
+ */
 static int see_file(struct seen *s, const struct plan_builder *view, const struct op *op,
 		    struct nsbox_error *err)
 {
 	const char *dst = string_of(view, op->dst);
 	char path[PATH_MAX];
 
-	if (strncmp(dst, "etc/", 4) != 0)
+	if (strncmp(dst, "etc/", 4) != 0 || strcmp(dst, "etc/hosts") == 0)
 		return 0;
 	snprintf(path, sizeof(path), "/%s", dst);
 	return see(s, path, PLACE_READ, true) < 0 ? err_nomem(err) : 0;
@@ -260,6 +286,8 @@ static int see_machine(struct seen *s, struct nsbox_error *err)
 	static const char *const files[] = {
 		"/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/uptime", "/proc/loadavg",
 		"/proc/version", "/proc/filesystems",
+		/* Which distribution it is; readers do without, but not with EACCES. */
+		"/etc/debian_version", "/etc/lsb-release", "/etc/redhat-release", "/etc/alpine-release",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)

@@ -1,4 +1,4 @@
-# as: root user
+# as: root user rootwalls
 # in: testnet
 """Programs of all kinds in a box with a network: none is told of a proxy, none is changed.
 

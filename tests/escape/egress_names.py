@@ -1,4 +1,4 @@
-# as: root user
+# as: root user rootwalls
 # in: testnet
 """Attacks by name: one name is looked up or connected to, another is meant (A14-A17, E29-E36).
 

@@ -91,13 +91,13 @@ def nsbox(*args, **how):
 
 
 def in_place(flags, command):
-    """--ro SOURCE:DEST as --ro SOURCE, and the command's own name, where it is DEST, as SOURCE."""
+    """--ro SOURCE:DEST as --ro SOURCE, and a word of the command that is DEST as SOURCE."""
     flags, moved = [*WALLS, *flags], {}
     for i, word in enumerate(flags):
         if flags[i - 1] == "--ro" and ":/" in word:
             flags[i], dest = word.rsplit(":/", 1)
             moved["/" + dest] = flags[i]
-    return flags, [moved.get(command[0], command[0]), *command[1:]]
+    return flags, [moved.get(word, word) for word in command]
 
 
 def box(flags, *command, **how):
