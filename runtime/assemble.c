@@ -576,7 +576,7 @@ static int wall_stages(struct assembly *a, struct parts *w, const struct plan_bu
 	if (r < 0)
 		return r;
 	if (!w->host->id.uids.count)
-		walls_drop_nproc(b);
+		walls_fit_nproc(b, w->how->no_nproc);
 	PLAN_OP(b, .kind = OP_DROPCAPS, .stage = STAGE_caps, .flags = OP_OPTIONAL);
 	PLAN_OP(b, .kind = OP_NNP, .stage = STAGE_lockdown);
 	r = wall_landlock(a, w, view, err);

@@ -59,6 +59,7 @@ struct assemble_how {
 	const struct lang_check *check; /* of the source; NULL: none */
 	bool is_plain;		/* tier local_unsafe: no box around the command */
 	bool is_walled;		/* a box without namespaces: walls.h */
+	bool no_nproc;		/* without RLIMIT_NPROC: walls_fit_nproc() */
 	bool look_only;		/* dry run: nothing is made on the host */
 	const struct packages *packages; /* of the run; NULL, or without a folder: none */
 	struct interps *interps; /* of the box; filled when it is not yet */

@@ -25,6 +25,7 @@ struct nsbox_box {
 	enum proc_rung proc;	/* the rung that worked */
 	enum inlet_rung inlet;	/* the same of the network */
 	bool is_walled;		/* no namespaces here, and none are insisted on: walls.h */
+	bool no_nproc;		/* its user has more processes than can be seen */
 	bool no_listener;	/* a filter around this process has one already */
 
 	/* One run at a time. */

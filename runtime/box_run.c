@@ -194,6 +194,8 @@ static bool step_down(struct nsbox_box *box, int failed_op, const struct nsbox_e
 		box->proc++;
 	else if (!box->no_listener && is_no_listener(&box->plan, failed_op, err))
 		box->no_listener = true;
+	else if (box->is_walled && !box->no_nproc && failed_op < 0 && err->os_errno == EAGAIN)
+		box->no_nproc = true;
 	else if (box->inlet == INLET_GATED &&
 		 assemble_lacks_rules(box->plan.plan, failed_op, err->os_errno))
 		box->inlet = INLET_BY_PORT;
@@ -225,7 +227,7 @@ static int build_and_launch(struct nsbox_box *box, struct watch *w, const struct
 		const struct assemble_how how = {
 			.proc = box->proc, .interps = &box->interps, .inlet = box->inlet,
 			.no_listener = box->no_listener, .is_plain = is_plain(box),
-			.is_walled = box->is_walled,
+			.is_walled = box->is_walled, .no_nproc = box->no_nproc,
 			.packages = &box->packages,
 			.check = box->examine.has_check ? &box->examine.check : NULL,
 			.pool = box->policy.net.publish.n ? EGRESS_POOL_SIZE : 0,

@@ -8,6 +8,7 @@
 #include "runtime/environ.h"
 #include "runtime/stage.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
@@ -16,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 const char *walls_promise(unsigned stage)
 {
@@ -111,13 +114,42 @@ int walls_enforced(enum nsbox_strength e[ENF_COUNT], const struct policy *p,
 	return 0;
 }
 
-void walls_drop_nproc(struct plan_builder *b)
+/* Tasks of this user that /proc shows: a folder of it belongs to the process's user. */
+static uint64_t tasks_of_user(void)
 {
+	owned_dir DIR *d = opendir("/proc");
+	const struct dirent *e;
+	uint64_t n = 0;
+
+	while (d && (e = readdir(d))) {
+		char path[NAME_MAX + 8];
+		struct stat st;
+
+		if (e->d_name[0] < '1' || e->d_name[0] > '9')
+			continue;
+		snprintf(path, sizeof(path), "%s/task", e->d_name);
+		if (fstatat(dirfd(d), path, &st, 0) == 0 && st.st_uid == geteuid() && st.st_nlink > 2)
+			n += st.st_nlink - 2;
+	}
+	return n;
+}
+
+void walls_fit_nproc(struct plan_builder *b, bool is_dropped)
+{
+	uint64_t others = is_dropped ? 0 : tasks_of_user();
 	size_t n = 0;
 
-	for (size_t i = 0; i < b->op_count; i++)
-		if (b->ops[i].kind != OP_RLIMIT || b->ops[i].flags != RLIMIT_NPROC)
-			b->ops[n++] = b->ops[i];
+	for (size_t i = 0; i < b->op_count; i++) {
+		struct op *op = &b->ops[i];
+
+		if (op->kind == OP_RLIMIT && op->flags == RLIMIT_NPROC) {
+			if (is_dropped)
+				continue;
+			op->n += others;
+			op->m += others;
+		}
+		b->ops[n++] = *op;
+	}
 	b->op_count = n;
 }
 

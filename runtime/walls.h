@@ -70,7 +70,12 @@ int walls_landlock(struct plan_builder *b, const struct plan_builder *view,
 		   const struct walls *w, const struct landlock_request *r,
 		   struct nsbox_error *err);
 
-/* RLIMIT_NPROC counts all processes of a user: of a caller's it would count the others. */
-void walls_drop_nproc(struct plan_builder *b);
+/*
+ * RLIMIT_NPROC counts all tasks of a user, and this one is the caller: so those that are there
+ * come on top. What ends of them meanwhile is room for the box; the launcher's own look at it
+ * is what limits.pids says. @is_dropped: there are more of them elsewhere (in another
+ * container) than /proc shows, and the limit would let none of the box's begin.
+ */
+void walls_fit_nproc(struct plan_builder *b, bool is_dropped);
 
 #endif

@@ -355,6 +355,8 @@ static void obey(long payload_pid)
 		sys(kill, -payload_pid, msg->value);
 		if (msg->op == WIRE_TELL)
 			report(WIRE_SIGNALED, STAGE_exec, msg->value);
+	} else if (msg->type == WIRE_KILL && is_walled) {
+		kill_children();
 	} else if (msg->type == WIRE_KILL && tree_payload) {
 		sys(kill, -payload_pid, SIGKILL); /* the rest when it is reaped */
 	} else if (msg->type == WIRE_PAUSE && (is_walled || !tree_payload)) {
