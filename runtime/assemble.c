@@ -12,6 +12,7 @@
 #include "policy/landlock.h"
 #include "policy/limits.h"
 #include "rootfs/paths.h"
+#include "runtime/assemble_parts.h"
 #include "runtime/box.h"
 #include "runtime/enforce.h"
 #include "runtime/environ.h"
@@ -93,10 +94,6 @@ static int command_argv(struct assembly *a, const struct nsbox_run *run, struct 
 	return 0;
 }
 
-struct source { /* absolute host paths of what the run names; empty: nothing */
-	char file[PATH_MAX], project[PATH_MAX];
-};
-
 static int absolute(char out[PATH_MAX], const char *path, mode_t type, struct nsbox_error *err)
 {
 	const char *what = type == S_IFREG ? "the script" : "the project folder";
@@ -113,16 +110,6 @@ static int absolute(char out[PATH_MAX], const char *path, mode_t type, struct ns
 			       type == S_IFREG ? "regular file" : "folder");
 	return 0;
 }
-
-struct parts { /* what lives only while the plan is made */
-	const struct host *host;
-	const struct policy *policy;
-	const struct nsbox_run *run;
-	const struct assemble_how *how;
-	struct lang_command cmd;
-	struct source src;
-	struct plan_builder builder;
-};
 
 /* Where the run finds its packages: as a box shows them, or where they are. */
 static const char *packages_folder(const struct parts *w)
@@ -191,7 +178,7 @@ static void plan_identity(struct plan_builder *b)
 }
 
 /* What the box sees, as operations of stage mounts. */
-static int build_view(struct plan_builder *b, struct assembly *a, struct parts *w,
+int parts_view(struct plan_builder *b, struct assembly *a, struct parts *w,
 		      struct nsbox_error *err)
 {
 	const struct identity *id = &w->host->id;
@@ -257,7 +244,7 @@ static void clip_rlimits(struct plan_builder *b)
 	}
 }
 
-static int plan_limits(struct assembly *a, struct parts *w, struct nsbox_error *err)
+int parts_limits(struct assembly *a, struct parts *w, struct nsbox_error *err)
 {
 	const struct cgroup_place *place = &w->host->place;
 	const struct limits_have have = { .cgroup_memory = place->memory,
@@ -284,7 +271,7 @@ static int plan_limits(struct assembly *a, struct parts *w, struct nsbox_error *
 }
 
 /* The files that may be executed where no other program may be started. */
-static int exec_only(struct strlist *out, const struct interps *in)
+int parts_exec_only(struct strlist *out, const struct interps *in)
 {
 	static const char *const loaders[] = {
 		"/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1",
@@ -311,7 +298,7 @@ static int plan_landlock(struct assembly *a, struct parts *w, struct nsbox_error
 	/* With a bare command the program is found only in the box; that no new process
 	 * can be made is then the whole promise (seccomp). */
 	if (!w->policy->process.subprocesses && w->run->language) {
-		if (exec_only(&only, w->how->interps) < 0) {
+		if (parts_exec_only(&only, w->how->interps) < 0) {
 			strlist_free(&only);
 			return err_nomem(err);
 		}
@@ -347,7 +334,7 @@ static int make_filter(struct bpf *out, const struct policy *p, struct nsbox_err
  * carried out. The payload's own filter must then leave such calls to the first one:
  * the kernel takes the strictest answer, and a kill of one process has no name.
  */
-static int plan_seccomp(struct assembly *a, struct parts *w, struct nsbox_error *err)
+int parts_seccomp(struct assembly *a, struct parts *w, struct nsbox_error *err)
 {
 	const struct policy *p = w->policy;
 	bool has_listener = !w->how->no_listener;
@@ -383,7 +370,7 @@ static int plan_lockdown(struct assembly *a, struct parts *w, struct nsbox_error
 	PLAN_OP(&w->builder, .kind = OP_DROPCAPS, .stage = STAGE_caps);
 	PLAN_OP(&w->builder, .kind = OP_NNP, .stage = STAGE_lockdown);
 	r = plan_landlock(a, w, err);
-	return r < 0 ? r : plan_seccomp(a, w, err);
+	return r < 0 ? r : parts_seccomp(a, w, err);
 }
 
 /* -------------------------------------------------------------------- assembling -- */
@@ -397,11 +384,11 @@ static int build_plan(struct assembly *a, struct parts *w, struct nsbox_error *e
 		return r;
 	plan_identity(&w->builder);
 	plan_segments(&w->builder, a);
-	r = build_view(&w->builder, a, w, err);
+	r = parts_view(&w->builder, a, w, err);
 	if (r < 0)
 		return r;
 	plan_after_pivot(&w->builder, w->run);
-	r = plan_limits(a, w, err);
+	r = parts_limits(a, w, err);
 	if (r >= 0)
 		r = plan_lockdown(a, w, err);
 	if (r < 0)
@@ -457,7 +444,7 @@ static int show_packages(struct assembly *a, const struct parts *w)
 	return has_modules(w) ? 0 : env_put_first(&a->env, "PYTHONPATH", folder);
 }
 
-static int build_environment(struct assembly *a, const struct parts *w, struct nsbox_error *err)
+int parts_environment(struct assembly *a, const struct parts *w, struct nsbox_error *err)
 {
 	const char *const *caller = (const char *const *)environ;
 	int r = environ_build(&a->env, w->policy, caller, a->view.path, err);
@@ -479,7 +466,7 @@ static int build_environment(struct assembly *a, const struct parts *w, struct n
 	return 0;
 }
 
-static int build_command(struct assembly *a, struct parts *w, struct nsbox_error *err)
+int parts_command(struct assembly *a, struct parts *w, struct nsbox_error *err)
 {
 	const struct nsbox_run *run = w->run;
 	int r = interps_get(w->how->interps, run, err);
@@ -501,7 +488,7 @@ static int assemble_plain(struct assembly *a, struct parts *w, struct nsbox_erro
 	int r;
 
 	unsafe_enforced(a->enforced, w->policy, run);
-	r = build_command(a, w, err);
+	r = parts_command(a, w, err);
 	if (r < 0)
 		return r;
 	here = run->cwd ? strdup(run->cwd) : run->artifacts_dir ? realpath(run->artifacts_dir, NULL)
@@ -515,111 +502,8 @@ static int assemble_plain(struct assembly *a, struct parts *w, struct nsbox_erro
 		return err ? err->code : NSBOX_E_NOMEM;
 	enforce_limits(&a->limits, a, w->policy, run);
 	a->view.path = strdup("/usr/bin:/bin");
-	r = a->view.path ? build_environment(a, w, err) : err_nomem(err);
+	r = a->view.path ? parts_environment(a, w, err) : err_nomem(err);
 	return r;
-}
-
-/* --- a box without namespaces -------------------------------------------------- */
-
-static int exec_places(struct strlist *only, const struct parts *w, struct nsbox_error *err)
-{
-	if (w->policy->process.subprocesses || !w->run->language)
-		return 0;
-	return exec_only(only, w->how->interps) < 0 ? err_nomem(err) : 1;
-}
-
-static int wall_landlock(struct assembly *a, struct parts *w, const struct plan_builder *view,
-			 struct nsbox_error *err)
-{
-	struct strlist only = { 0 };
-	struct landlock_request req = { .abi = w->host->landlock_abi, .stage = STAGE_lockdown };
-	int r = exec_places(&only, w, err);
-
-	if (r == 1)
-		req.exec_only = &only;
-	if (r >= 0)
-		r = walls_landlock(&w->builder, view, &a->walls, &req, err);
-	strlist_free(&only);
-	return r;
-}
-
-static int wall_seccomp(struct assembly *a, struct parts *w, struct nsbox_error *err)
-{
-	struct bpf own = { 0 };
-	bool has_sockets = w->policy->net.mode != NET_DISABLED;
-	int r = seccomp_compile_walls(&own, !w->host->id.uids.count, has_sockets, err);
-
-	if (r < 0)
-		return r;
-	PLAN_OP(&w->builder, .kind = OP_SECCOMP, .stage = STAGE_lockdown, .blob = own.insn,
-		.blob_len = own.count * sizeof(*own.insn));
-	bpf_free(&own);
-	/* Init, which answers for the payload's calls, may not be under their filter. */
-	return has_sockets ? seccomp_compile_calls(&a->payload_filter, w->policy, err)
-			   : plan_seccomp(a, w, err);
-}
-
-static int wall_stages(struct assembly *a, struct parts *w, const struct plan_builder *view,
-		       struct nsbox_error *err)
-{
-	struct plan_builder *b = &w->builder;
-	int r;
-
-	if (w->policy->net.mode != NET_DISABLED)
-		PLAN_OP(b, .kind = OP_CALLS, .stage = STAGE_network, .m = WIRE_TAG_CALLS);
-	if (w->host->id.uids.count)
-		PLAN_OP(b, .kind = OP_OWN_IDS, .stage = STAGE_ids);
-	PLAN_OP(b, .kind = OP_SESSION, .stage = STAGE_ids);
-	PLAN_OP(b, .kind = OP_KEYRING, .stage = STAGE_ids, .flags = OP_OPTIONAL);
-	PLAN_OP(b, .kind = OP_CHDIR, .stage = STAGE_mounts, .src = a->view.workdir);
-	r = plan_limits(a, w, err);
-	if (r < 0)
-		return r;
-	if (!w->host->id.uids.count)
-		walls_fit_nproc(b, w->how->no_nproc);
-	PLAN_OP(b, .kind = OP_DROPCAPS, .stage = STAGE_caps, .flags = OP_OPTIONAL);
-	PLAN_OP(b, .kind = OP_NNP, .stage = STAGE_lockdown);
-	r = wall_landlock(a, w, view, err);
-	return r < 0 ? r : wall_seccomp(a, w, err);
-}
-
-static int wall_plan(struct assembly *a, struct parts *w, struct nsbox_error *err)
-{
-	struct plan_builder view = { 0 };
-	int r = build_view(&view, a, w, err);
-	char *here = r < 0 ? NULL : walls_path(&a->walls, a->view.workdir);
-
-	if (r >= 0 && !here)
-		r = err_nomem(err);
-	if (r >= 0) {
-		free(a->view.workdir);
-		a->view.workdir = here;
-		r = view.failed ? err_nomem(err) : wall_stages(a, w, &view, err);
-	}
-	plan_builder_free(&view);
-	if (r < 0)
-		return r;
-	a->plan = plan_freeze(&w->builder, err);
-	return a->plan ? 0 : err ? err->code : NSBOX_E_NOMEM;
-}
-
-static int assemble_walled(struct assembly *a, struct parts *w, struct nsbox_error *err)
-{
-	int r = walls_check(w->policy, w->run, &w->host->id, err);
-
-	if (r >= 0)
-		r = enforce_decide(a->enforced, w->host, w->policy, w->run, err);
-	if (r >= 0)
-		r = walls_enforced(a->enforced, w->policy, err);
-	if (r >= 0)
-		r = walls_open(&a->walls, w->how->look_only, err);
-	if (r >= 0)
-		r = build_command(a, w, err);
-	if (r >= 0)
-		r = wall_plan(a, w, err);
-	if (r >= 0)
-		enforce_limits(&a->limits, a, w->policy, w->run);
-	return r < 0 ? r : build_environment(a, w, err);
 }
 
 static int assemble_with(struct assembly *a, struct parts *w, struct nsbox_error *err)
@@ -628,13 +512,13 @@ static int assemble_with(struct assembly *a, struct parts *w, struct nsbox_error
 	int r = enforce_decide(a->enforced, w->host, w->policy, run, err);
 
 	if (r >= 0)
-		r = build_command(a, w, err);
+		r = parts_command(a, w, err);
 	if (r >= 0)
 		r = build_plan(a, w, err);
 	if (r >= 0)
 		enforce_limits(&a->limits, a, w->policy, run);
 	if (r >= 0)
-		r = build_environment(a, w, err);
+		r = parts_environment(a, w, err);
 	return r;
 }
 

@@ -8,6 +8,7 @@
  * Mustn't: change the host; call something there because a file or version says so.
  */
 #include "runtime/doctor.h"
+#include "policy/landlock.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -249,7 +250,8 @@ static void add_success(const struct examination *e, enum check_id id, struct fi
 	f->strength = "kernel";
 	detail(f, "%s", checks[id].gives);
 	if (id == C_LANDLOCK)
-		detail(f, "; ABI %d", r->value);
+		detail(f, "; ABI %d%s", r->value, r->value < LANDLOCK_WALLS_ABI ? "" :
+		       ", enough for boxes without namespaces (isolation.floor)");
 	if (id == C_KEYRING && r->value)
 		detail(f, "; this kernel has no keyrings, so there is nothing to reach");
 	if (id == C_CGROUP)

@@ -42,7 +42,8 @@ static const struct cause {
 	  "too many or too deeply nested namespaces: see /proc/sys/user/max_*_namespaces" },
 	{ EPERM, NULL, NULL,
 	  "an outer container or security module forbids new namespaces: allow clone with "
-	  "CLONE_NEWUSER there (Docker: --security-opt seccomp=unconfined); see nsbox doctor" },
+	  "CLONE_NEWUSER there (Docker: --security-opt seccomp=unconfined); see nsbox doctor. Or accept a "
+	  "weaker box: --isolation-floor landlock" },
 	{ EAGAIN, NULL, NULL, "too many processes of this user: raise ulimit -u" },
 	{ ENOMEM, NULL, NULL, "the host is out of memory or process ids" },
 	{ EINVAL, NULL, NULL, "the kernel lacks a namespace type: see nsbox doctor" },

@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "runtime/box.h"
 #include "runtime/cgroup.h"
+#include "runtime/walls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -91,6 +92,20 @@ static int sweep_mount(struct swept *s, struct nsbox_error *err)
 	return sweep_cgroups(s, fd, path, 0, err);
 }
 
+/* ------------------------------------------------------------------ folders of runs */
+
+struct found {
+	struct swept *s;
+	struct nsbox_error *err;
+};
+
+static int found_folder(void *arg, const char *path, bool is_removed)
+{
+	struct found *f = arg;
+
+	return swept_add(is_removed ? &f->s->removed : &f->s->kept, "folder", path, f->err);
+}
+
 /* ------------------------------------------------------------------- the answer -- */
 
 static void put_list(struct json *j, const char *key, const struct strlist *l)
@@ -158,6 +173,8 @@ static int sweep_all(struct swept *s, const struct policy *p, const char *const 
 
 	if (r == 0)
 		r = sweep_cache(s, NULL, err);
+	if (r == 0)
+		r = walls_sweep(found_folder, &(struct found){ s, err });
 	for (; r == 0 && folders && *folders; folders++)
 		r = sweep_folder(s, *folders, &names, err);
 	strlist_free(&names);

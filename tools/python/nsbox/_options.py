@@ -42,7 +42,7 @@ KEYS: tuple[str, ...] = (
     "packages.list", "packages.inline", "packages.installer", "packages.max_bytes", "artifacts.collect", "artifacts.paths",
     "artifacts.max_count", "artifacts.max_bytes", "artifacts.max_depth", "syscalls.level", "syscalls.allow",
     "syscalls.deny", "devices.allow", "enforce.floor", "enforce.degraded", "enforce.optional",
-    "enforce.cgroup", "observe.listed",
+    "enforce.cgroup", "isolation.floor", "observe.listed",
 )
 _BY_OPTION: dict[str, str] = {**{k.replace(".", "_"): k for k in KEYS}, **FLAGS}
 _LISTS = {"fs.read", "fs.write", "fs.tmpfs", "fs.hidden", "fs.protect", "fs.protect_home",
