@@ -88,6 +88,8 @@ static const struct field before[] = {
 	{ "schema", "\"const\":\"nsbox.result/1\"", "this schema's name" },
 	{ "tier", "\"enum\":[\"static\",\"local\",\"docker\",\"local_unsafe\",\"docker_unsafe\"]",
 	  "who enforced the policy" },
+	{ "isolation", "\"enum\":[\"namespaces\",\"landlock\",\"none\"]",
+	  "by what the payload was held in: isolation.floor; none: the tier local_unsafe" },
 	{ "verdict", "\"enum\":[\"exited\",\"signaled\",\"timed_out\",\"out_of_memory\",\"pids_limit\","
 	  "\"disk_limit\",\"output_limit\",\"denied\",\"skipped\",\"setup_failed\"]",
 	  "how the run ended" },

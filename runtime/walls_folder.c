@@ -104,11 +104,10 @@ static int remove_below(struct removal *r, int fd, int depth);
 /* The program may have taken rights away. Its folders are its own, or ours as root. */
 static int open_below(int dirfd, const char *name)
 {
-	enum { HOW = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC };
-	int fd = openat(dirfd, name, HOW);
+	int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0 && errno == EACCES && fchmodat(dirfd, name, 0700, 0) == 0)
-		fd = openat(dirfd, name, HOW);
+		fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	return fd;
 }
 

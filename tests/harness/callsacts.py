@@ -8,7 +8,6 @@ import array
 import asyncio
 import errno
 import fcntl
-import multiprocessing
 import os
 import select
 import signal
@@ -411,23 +410,6 @@ def asyncio_server(port):
     return asyncio.run(main())
 
 
-def processes():
-    """multiprocessing: a pool, a queue, and a manager by TCP."""
-    from multiprocessing.managers import BaseManager
-
-    class Manager(BaseManager):
-        pass
-
-    Manager.register("twice", callable=lambda x: x * 2)
-    with multiprocessing.Pool(2) as pool:
-        squares = pool.map(abs, (-1, -2, -3))
-    m = Manager(("127.0.0.1", 0), b"key")
-    m.start()
-    c = Manager(m.address, b"key")
-    c.connect()
-    return f"{squares} {c.twice(21)}"
-
-
 # --- datagrams -----------------------------------------------------------------------------------
 
 def udp(kind=socket.AF_INET):
@@ -574,12 +556,6 @@ def udp_asyncio(host, port):
         return await asyncio.wait_for(said, TIMEOUT)
 
     return asyncio.run(main())
-
-
-def waits(seconds):
-    """A process that does nothing, for what happens meanwhile."""
-    time.sleep(float(seconds))
-    return "done"
 
 
 def crowd(host, port, count):
