@@ -99,6 +99,7 @@ int examine_policy(struct policy *out, const struct policy *p, struct nsbox_erro
 	out->enforce.floor = p->enforce.floor;
 	out->enforce.degraded = p->enforce.degraded;
 	out->enforce.cgroup = p->enforce.cgroup;
+	out->isolation.floor = p->isolation.floor;
 	out->observe.listed = p->observe.listed;
 	if (strlist_copy(&out->imports.allow.list, &p->imports.allow.list) < 0 ||
 	    strlist_copy(&out->enforce.optional, &p->enforce.optional) < 0) {
