@@ -133,6 +133,11 @@ int run_take_packages(struct nsbox_box *box, const struct nsbox_run *run,
 			       run->language ? run->language : "a host without python3");
 	}
 	r = packages_get(&box->packages, &q, err);
+	if (r == NSBOX_E_UNSUPPORTED && box->is_walled && err) {
+		err->hint[0] = '\0'; /* it tells of a box that one asks for, and this is another */
+		err_hint(err, "packages are installed in a box with namespaces: install them where those are "
+			      "allowed, into the same cache, or take an interpreter that has them");
+	}
 	return r < 0 ? r : box->packages.failed || box->packages.is_killed;
 }
 

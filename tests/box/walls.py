@@ -99,6 +99,8 @@ def what_needs_namespaces_is_refused(tap):
         ran = nsbox("run", *WALLS, *flags, "--", "true")
         tap.ok(ran.rc == 125 and what.encode() in ran.err and (b"namespace" in ran.err or b"idmapped" in ran.err), f"refused: {what}", ran)
         tap.equal(ran.err.count(b"\n"), 1, f"in one line: {what}", ran)
+    ran = nsbox("code", *WALLS, "--with", "nsbox-none==1", "-c", "1", env={"XDG_CACHE_HOME": SCRATCH})
+    tap.ok(ran.rc == 125 and b"packages are installed in a box with namespaces" in ran.err, "refused: an install of packages", ran)
     ran = nsbox("run", *WALLS, "--net", "veth", "--", "true")
     tap.equal(ran.rc, 125, "refused: --net veth", ran)
     if AS == "walls":
