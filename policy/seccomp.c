@@ -203,11 +203,20 @@ static void apply_calls(struct answers *a)
 				  &(struct assignment){ a, seccomp_calls[i].answer });
 }
 
+/* Of a box whose user is the caller: the same, for what changes files. */
+static void apply_modes(struct answers *a)
+{
+	for (size_t i = 0; i < seccomp_wall_count; i++)
+		if (seccomp_walls[i].when == WALL_SHARED)
+			seccomp_each_name(seccomp_walls[i].names, mediate,
+					  &(struct assignment){ a, seccomp_walls[i].answer });
+}
+
 /* --- the filters ------------------------------------------------------------ */
 
 struct wish {
 	int level;
-	bool calls, no_fork;
+	bool calls, modes, no_fork;
 	const struct strlist *allow, *deny;
 };
 
@@ -234,6 +243,8 @@ static int compile(struct bpf *out, const struct wish *w, struct nsbox_error *er
 		r = allow_one(&a, w->allow->v[i], err);
 	if (w->calls)
 		apply_calls(&a);
+	if (w->modes)
+		apply_modes(&a);
 	if (w->no_fork)
 		apply_no_fork(&a);
 	for (size_t i = 0; w->deny && i < w->deny->n && r == 0; i++)
@@ -244,13 +255,15 @@ static int compile(struct bpf *out, const struct wish *w, struct nsbox_error *er
 int seccomp_compile(struct bpf *out, int level, const struct strlist *allow,
 		    const struct strlist *deny, struct nsbox_error *err)
 {
-	return compile(out, &(struct wish){ level, false, false, allow, deny }, err);
+	return compile(out, &(struct wish){ level, false, false, false, allow, deny }, err);
 }
 
-int seccomp_compile_calls(struct bpf *out, const struct policy *p, struct nsbox_error *err)
+int seccomp_compile_held(struct bpf *out, const struct policy *p, unsigned what,
+			 struct nsbox_error *err)
 {
 	const struct wish w = {
-		p->syscalls.level, true, !p->process.subprocesses || p->syscalls.level == LEVEL_STRICT,
+		p->syscalls.level, what & SECCOMP_HOLDS_CALLS, what & SECCOMP_HOLDS_MODES,
+		!p->process.subprocesses || p->syscalls.level == LEVEL_STRICT,
 		&p->syscalls.allow, &p->syscalls.deny,
 	};
 
@@ -267,19 +280,15 @@ int seccomp_compile_no_fork(struct bpf *out, struct nsbox_error *err)
 	return seccomp_emit(out, a.of, ANSWER_ALLOW, err);
 }
 
-int seccomp_compile_walls(struct bpf *out, bool is_shared, bool has_sockets,
-			  struct nsbox_error *err)
+int seccomp_compile_walls(struct bpf *out, bool has_sockets, struct nsbox_error *err)
 {
 	struct answers a;
 
 	for (size_t i = 0; i < SYSCALL_LIMIT; i++)
 		a.of[i] = ANSWER_ALLOW;
-	for (size_t i = 0; i < seccomp_wall_count; i++) {
-		const struct seccomp_wall *w = &seccomp_walls[i];
-
-		if ((w->when == WALL_SHARED && !is_shared) || (w->when == WALL_NO_SOCKETS && has_sockets))
-			continue;
-		assign_all(&a, w->names, w->answer);
-	}
+	for (size_t i = 0; i < seccomp_wall_count; i++)
+		if (seccomp_walls[i].when == WALL_ALWAYS ||
+		    (seccomp_walls[i].when == WALL_NO_SOCKETS && !has_sockets))
+			assign_all(&a, seccomp_walls[i].names, seccomp_walls[i].answer);
 	return seccomp_emit(out, a.of, ANSWER_ALLOW, err);
 }

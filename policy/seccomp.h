@@ -26,11 +26,14 @@ int seccomp_compile(struct bpf *out, int level, const struct strlist *allow,
 		    const struct strlist *deny, struct nsbox_error *err);
 
 /*
- * The same for a payload whose sockets the supervisor makes and connects, because it has no
- * network namespace: it is to be loaded with a listener, whose holder (runtime/init/broker.c)
- * answers what this notifies it of. Of the payload alone; init may not run under it.
+ * The same for the payload of a box without namespaces alone, to be loaded with a listener:
+ * init answers what this notifies it of (runtime/init/broker.c), and may not run under it.
+ * CALLS: sockets, which the supervisor makes and connects. MODES: the box's user is the caller,
+ * whose files it must not change by what Landlock does not see.
  */
-int seccomp_compile_calls(struct bpf *out, const struct policy *p, struct nsbox_error *err);
+enum { SECCOMP_HOLDS_CALLS = 1, SECCOMP_HOLDS_MODES = 2 };
+int seccomp_compile_held(struct bpf *out, const struct policy *p, unsigned what,
+			 struct nsbox_error *err);
 
 /*
  * The second, stacked filter for the payload alone, so that init can still start
@@ -40,13 +43,11 @@ int seccomp_compile_calls(struct bpf *out, const struct policy *p, struct nsbox_
 int seccomp_compile_no_fork(struct bpf *out, struct nsbox_error *err);
 
 /*
- * The filter of a box without namespaces, stacked on the level's: nothing that such a box
- * would share with the host. @is_shared: its user is the caller, whose files it must not
- * change either by what Landlock does not see (modes, owners, times, attributes).
- * @has_sockets: the supervisor makes them; else there are none but connected pairs.
+ * The filter of a box without namespaces, stacked on the level's, for init as well: nothing
+ * that such a box would share with the host. @has_sockets: the supervisor makes them; else
+ * there are none but connected pairs.
  */
-int seccomp_compile_walls(struct bpf *out, bool is_shared, bool has_sockets,
-			  struct nsbox_error *err);
+int seccomp_compile_walls(struct bpf *out, bool has_sockets, struct nsbox_error *err);
 
 /* Ready-made program of a level without extra names; NULL: none for this arch. */
 const struct sock_filter *seccomp_builtin(int level, size_t *count);

@@ -252,11 +252,16 @@ const struct seccomp_wall seccomp_walls[] = {
 	{ "inotify_add_watch", EACCES, WALL_ALWAYS, "watches folders that cannot be read" },
 	/* IOPRIO_WHO_* begin at 1. */
 	{ "ioprio_set", EPERM, WALL_ALWAYS, "changes other processes of its user" },
+	/* Init does it, for files in the run's own folder (runtime/init/modes.c). */
+	{ "chmod fchmod fchmodat fchmodat2", ANSWER_NOTIFY, WALL_SHARED,
+	  "changes whatever its user owns, wherever that lies" },
 	{ "utimensat", CHECK_OWN_TIMES, WALL_SHARED,
-	  "may set the times of a file that it has open, and of none by name" },
-	{ "chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat "
-	  "setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr "
-	  "fremovexattr removexattrat", EPERM, WALL_SHARED,
+	  "may set the times of a file that it has open; of one by name init does it" },
+	{ "chown fchown lchown fchownat utime utimes futimesat", EPERM, WALL_SHARED,
+	  "changes whatever its user owns, wherever that lies" },
+	/* As where there are none: programs then copy modes alone. */
+	{ "setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr "
+	  "removexattrat", EOPNOTSUPP, WALL_SHARED,
 	  "changes whatever its user owns, wherever that lies" },
 };
 const size_t seccomp_wall_count = ARRAY_SIZE(seccomp_walls);
@@ -418,7 +423,7 @@ static const struct seccomp_check checks[CHECK_CALLS_FIRST - CHECK_FIRST] = {
 	CHECK(CHECK_PRLIMIT, prlimit_clauses, ALLOW),
 	CHECK(CHECK_OWN_0, own_0_clauses, EPERM),
 	CHECK(CHECK_OWN_1, own_1_clauses, EPERM),
-	CHECK(CHECK_OWN_TIMES, own_times_clauses, EPERM),
+	CHECK(CHECK_OWN_TIMES, own_times_clauses, ANSWER_NOTIFY),
 };
 
 const struct seccomp_check *seccomp_check_of(uint16_t answer)

@@ -36,6 +36,7 @@ struct assembly {
 	struct strlist argv;	/* "nsbox-init", then the payload's */
 	struct strlist env;
 	struct bpf payload_filter; /* count 0: none */
+	unsigned held;		/* SECCOMP_HOLDS_*: it has a listener, for init */
 	struct cgroup_value cgroup_rows[CGROUP_ROWS_MAX];
 	int cgroup_row_count;
 	enum nsbox_strength enforced[ENF_COUNT];

@@ -30,20 +30,22 @@ static int wall_landlock(struct assembly *a, struct parts *w, const struct plan_
 	return r;
 }
 
+/* Init, which answers for what is held, may not be under that filter. */
 static int wall_seccomp(struct assembly *a, struct parts *w, struct nsbox_error *err)
 {
-	struct bpf own = { 0 };
 	bool has_sockets = w->policy->net.mode != NET_DISABLED;
-	int r = seccomp_compile_walls(&own, !w->host->id.uids.count, has_sockets, err);
+	struct bpf own = { 0 };
+	int r = seccomp_compile_walls(&own, has_sockets, err);
 
 	if (r < 0)
 		return r;
 	PLAN_OP(&w->builder, .kind = OP_SECCOMP, .stage = STAGE_lockdown, .blob = own.insn,
 		.blob_len = own.count * sizeof(*own.insn));
 	bpf_free(&own);
-	/* Init, which answers for the payload's calls, may not be under their filter. */
-	return has_sockets ? seccomp_compile_calls(&a->payload_filter, w->policy, err)
-			   : parts_seccomp(a, w, err);
+	a->held = (has_sockets ? SECCOMP_HOLDS_CALLS : 0) |
+		  (w->host->id.uids.count ? 0 : SECCOMP_HOLDS_MODES);
+	return a->held ? seccomp_compile_held(&a->payload_filter, w->policy, a->held, err)
+		       : parts_seccomp(a, w, err);
 }
 
 static int wall_stages(struct assembly *a, struct parts *w, const struct plan_builder *view,

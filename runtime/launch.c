@@ -210,17 +210,19 @@ static int send_start(int sock, const struct launch_request *r, struct nsbox_err
 			 (r->channel >= 0 ? (uint32_t)WIRE_START_CHANNEL : 0) |
 			 (r->is_plain ? (uint32_t)WIRE_START_TREE : 0) |
 			 (r->is_walled ? (uint32_t)WIRE_START_WALLS : 0) |
+			 (r->is_held ? (uint32_t)WIRE_START_HELD : 0) |
 			 (has_calls(r->plan) ? (uint32_t)WIRE_START_CALLS : 0),
 		.filter_len = r->payload_filter ? (uint32_t)r->payload_filter->count : 0,
 	};
-	struct iovec iov[2] = { { &start, sizeof(start) } };
-	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 1 };
+	const size_t filter_size = start.filter_len * sizeof(struct sock_filter);
+	struct iovec iov[3] = {
+		{ &start, sizeof(start) },
+		{ filter_size ? r->payload_filter->insn : NULL, filter_size },
+		{ (char *)r->place, r->place ? strlen(r->place) + 1 : 0 },
+	};
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 3 };
 
-	if (start.filter_len) {
-		iov[1].iov_base = r->payload_filter->insn;
-		iov[1].iov_len = start.filter_len * sizeof(struct sock_filter);
-		msg.msg_iovlen = 2;
-	}
+	start.place_len = (uint32_t)iov[2].iov_len;
 	if (sendmsg(sock, &msg, MSG_NOSIGNAL) >= 0 || is_gone(errno))
 		return 0;
 	return err_sys(err, "tell init what to start");
@@ -441,7 +443,7 @@ static int parent_stages(struct attempt *t, struct nsbox_error *err)
 	fault_parent(STAGE_clone);
 	t->args.own_uid = t->live.uid;
 	t->args.own_gid = t->live.gid;
-	code = t->r->scratch ? walls_give(t->r->scratch, t->live.uid, t->live.gid, err)
+	code = t->r->gives_place ? walls_give(t->r->place, t->live.uid, t->live.gid, err)
 	       : t->r->is_plain ? 0 : stage_idmap(t->r, &t->live, err);
 	if (code < 0) {
 		err_stage(err, stage_name(STAGE_idmap));

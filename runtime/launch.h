@@ -26,7 +26,9 @@ struct launch_request {
 	bool tty;
 	bool is_plain;			/* a process like any other: no namespace, no ids */
 	bool is_walled;			/* is_plain, and held in by Landlock and seccomp (walls.h) */
-	const char *scratch;		/* its folders, to be the child's own; NULL: none */
+	bool is_held;			/* payload_filter has a listener, for init */
+	const char *place;		/* the run's folder, when is_walled */
+	bool gives_place;		/* to the child's user */
 	int deadline_ms;		/* for the set-up alone */
 	/*
 	 * For each packet of the box's network: tag WIRE_TAG_INLET, _PORTS or _POOL, `bits` as

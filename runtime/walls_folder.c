@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 static const char *const parts[] = { "work", "tmp", "boot" };
+enum { BOOT = 2 };	/* the one that stays the launcher's */
 
 static const char *tmp_dir(void)
 {
@@ -44,6 +45,7 @@ static int fill(struct walls *w, struct nsbox_error *err)
 int walls_open(struct walls *w, bool look_only, struct nsbox_error *err)
 {
 	struct buf b = BUF_INIT(4096);
+	char *real;
 
 	buf_fmt(&b, "%s/" WALLS_PREFIX "XXXXXX", tmp_dir());
 	w->dir = buf_take(&b);
@@ -58,6 +60,12 @@ int walls_open(struct walls *w, bool look_only, struct nsbox_error *err)
 		free(take_ptr(w->dir));
 		return NSBOX_E_SETUP;
 	}
+	/* As the kernel says it of a process's folder: init compares (init/modes.c). */
+	real = realpath(w->dir, NULL);
+	if (!real)
+		return err_sys(err, "find %s", w->dir);
+	free(w->dir);
+	w->dir = real;
 	return fill(w, err);
 }
 
@@ -69,11 +77,13 @@ int walls_give(const char *dir, uid_t uid, gid_t gid, struct nsbox_error *err)
 		return err_sys(err, "open %s", dir);
 	if (uid == geteuid() && gid == getegid())
 		return 0;
-	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+	for (size_t i = 0; i < BOOT; i++)
 		if (fchownat(fd, parts[i], uid, gid, AT_SYMLINK_NOFOLLOW) < 0)
 			return err_sys(err, "give %s/%s to the box's user", dir, parts[i]);
-	/* Only to walk through: nobody but the launcher renames what is in it. */
-	return fchmod(fd, 0711) < 0 ? err_sys(err, "open %s for the box's user", dir) : 0;
+	/* To walk through, and to read: nobody but the launcher renames what is in them. */
+	if (fchmodat(fd, parts[BOOT], 0755, 0) < 0 || fchmod(fd, 0711) < 0)
+		return err_sys(err, "open %s for the box's user", dir);
+	return 0;
 }
 
 int walls_put(const struct walls *w, struct lang_command *cmd, bool look_only,

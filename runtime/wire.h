@@ -6,7 +6,8 @@
  * on": a dead peer must not look like a finished one.
  *
  *   launcher -> child   GO      the parent's stages are done; `stage` is the last
- *   launcher -> init    START   flags, then the payload's own BPF program (or none); with
+ *   launcher -> init    START   flags, then the payload's own BPF program (or none), then the
+ *                               run's folder where there are no namespaces; with
  *                               a network, once the launcher has handed all of it on
  *   launcher -> init    SIGNAL  value: forward it to the payload's process group; op
  *                               WIRE_TELL: and say so
@@ -51,13 +52,16 @@ enum wire_start_flag {
 	WIRE_START_TREE = 4,	/* init is no PID 1: it must end its descendants itself */
 	WIRE_START_WALLS = 8,	/* fd 6 is the payload's Landlock ruleset; init is held in
 				   by one of scopes, so that kill(-1) is all of the box */
-	WIRE_START_CALLS = 16,	/* the filter has a listener; fd 7 is for who answers it, init */
+	WIRE_START_HELD = 16,	/* the filter has a listener, and init answers what it holds */
+	WIRE_START_CALLS = 32,	/* calls on sockets among it: fd 7 is the pair to the supervisor */
 };
 
 struct wire_start {
 	struct wire_msg head;
 	uint32_t flags;
 	uint32_t filter_len;	/* instructions that follow: struct sock_filter[] */
+	uint32_t place_len;	/* and then the run's folder, with its NUL (WALLS); 0: none */
+	uint32_t unused;
 };
 
 struct wire_exit {

@@ -19,6 +19,7 @@
 #include "runtime/init/broker.h"
 
 #include "runtime/calls_wire.h"
+#include "runtime/init/modes.h"
 #include "runtime/init/notice.h"
 #include "runtime/sys.h"
 
@@ -175,6 +176,26 @@ static void begin(struct broker *b, const struct seccomp_notif *call)
 	n->fd = -1;
 }
 
+static int is_its_call(const void *arg, unsigned long id)
+{
+	return is_valid(arg, id);
+}
+
+static void take_call(struct broker *b, const struct seccomp_notif *call)
+{
+	int error;
+
+	if (!modes_know(call->data.nr)) {
+		begin(b, call);
+		return;
+	}
+	error = modes_answer(call, is_its_call, b);
+	if (error)
+		fail(b, call->id, error);
+	else
+		succeed(b, call->id, 0);
+}
+
 static void hear_payload(struct broker *b)
 {
 	struct pollfd more = { .fd = b->listener, .events = POLLIN };
@@ -185,7 +206,7 @@ static void hear_payload(struct broker *b)
 			((volatile long *)&notification)[k] = 0;
 		/* ENOENT: it was killed meanwhile. */
 		if (sys(ioctl, b->listener, SECCOMP_IOCTL_NOTIF_RECV, &notification) >= 0)
-			begin(b, &notification.now);
+			take_call(b, &notification.now);
 		more.revents = 0;
 		if (sys(ppoll, &more, 1, at_once, 0, 0) <= 0 || !(more.revents & POLLIN))
 			return;

@@ -19,6 +19,7 @@
  *          payload (not dumpable: /proc/1/mem and /proc/1/fd are closed to it).
  */
 #include "runtime/init/broker.h"
+#include "runtime/init/modes.h"
 #include "runtime/kernel.h"
 #include "runtime/stage.h"
 #include "runtime/sys.h"
@@ -238,11 +239,11 @@ static long load_filter(struct payload *p)
 {
 	struct sock_fprog prog = { .len = (unsigned short)p->filter_len,
 				   .filter = (struct sock_filter *)(uintptr_t)p->filter };
-	bool has_calls = p->flags & WIRE_START_CALLS;
-	unsigned flags = has_calls ? SECCOMP_FILTER_FLAG_NEW_LISTENER | FLAG_WAIT_KILLABLE_RECV : 0;
+	bool is_held = p->flags & WIRE_START_HELD;
+	unsigned flags = is_held ? SECCOMP_FILTER_FLAG_NEW_LISTENER | FLAG_WAIT_KILLABLE_RECV : 0;
 	long r = p->filter_len ? sys(seccomp, SECCOMP_SET_MODE_FILTER, flags, &prog) : 0;
 
-	if (r >= 0 && has_calls)
+	if (r >= 0 && is_held)
 		p->listener = (int)r;
 	return r;
 }
@@ -254,7 +255,7 @@ static long place_channel(const struct payload *p)
 
 	if (!(p->flags & WIRE_START_CHANNEL))
 		return 0;
-	if (p->flags & WIRE_START_CALLS)
+	if (p->flags & WIRE_START_HELD)
 		r = sys(unshare, CLONE_FILES);
 	return r < 0 ? r : sys(dup3, BOX_FD_CHANNEL, PAYLOAD_FD_CHANNEL, 0);
 }
@@ -282,7 +283,7 @@ static void payload_main(void *arg)
 
 static long start_payload(struct payload *p)
 {
-	unsigned long files = p->flags & WIRE_START_CALLS ? CLONE_FILES : 0;
+	unsigned long files = p->flags & WIRE_START_HELD ? CLONE_FILES : 0;
 	long pid = sys_clone_on(CLONE_VM | CLONE_VFORK | SIGCHLD | files,
 				payload_stack + sizeof(payload_stack), 0, payload_main, p);
 
@@ -329,14 +330,16 @@ static void read_start(struct payload *p)
 
 	if (start->head.type != WIRE_START || n < sizeof(*start) ||
 	    start->filter_len > BPF_MAXINSNS ||
-	    n != sizeof(*start) + start->filter_len * sizeof(struct sock_filter))
+	    start->place_len > PATH_ROOM ||
+	    n != sizeof(*start) + start->filter_len * sizeof(struct sock_filter) + start->place_len)
 		leave(125);
 	p->flags = start->flags;
 	if ((p->flags & WIRE_START_CHANNEL) &&
 	    sys(fcntl, BOX_FD_CHANNEL, F_SETFD, FD_CLOEXEC) < 0)
 		leave(125);
-	if ((p->flags & WIRE_START_CALLS) &&
-	    (!start->filter_len || sys(fcntl, BOX_FD_CALLS, F_SETFD, FD_CLOEXEC) < 0))
+	if ((p->flags & WIRE_START_HELD) && !start->filter_len)
+		leave(125);
+	if ((p->flags & WIRE_START_CALLS) && sys(fcntl, BOX_FD_CALLS, F_SETFD, FD_CLOEXEC) < 0)
 		leave(125);
 	if ((p->flags & WIRE_START_TREE) && sys(prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
 		leave(125);
@@ -344,6 +347,9 @@ static void read_start(struct payload *p)
 		find_walls();
 	p->filter = (const struct sock_filter *)(start + 1);
 	p->filter_len = start->filter_len;
+	if ((p->flags & WIRE_START_HELD) &&
+	    modes_begin((const char *)(p->filter + p->filter_len), start->place_len) < 0)
+		leave(125);
 }
 
 static void obey(long payload_pid)
@@ -478,7 +484,8 @@ void __attribute__((noreturn, used)) init_main(long *stack)
 		sys(close, BOX_FD_CHANNEL);
 	if (is_walled)
 		sys(close, BOX_FD_RULESET);
-	serve(pid, (int)signals, p.listener < 0 ? 0 : broker_begin(p.listener, BOX_FD_CALLS));
+	serve(pid, (int)signals, p.listener < 0 ? 0 :
+	      broker_begin(p.listener, p.flags & WIRE_START_CALLS ? BOX_FD_CALLS : -1));
 }
 
 #if defined(__x86_64__)

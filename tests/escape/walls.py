@@ -13,7 +13,8 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "harness"))
-from box import ATTACK, NSBOX, SCRATCH, WALLS, attack, box, boxed_attack, environ, nsbox, run  # noqa: E402
+from box import (ATTACK, NSBOX, SCRATCH, WALLS, attack, box, boxed_attack, environ, nsbox, rounds,  # noqa: E402
+                 run)
 from host import become_reaper, leftovers  # noqa: E402
 from tap import run_tests  # noqa: E402
 
@@ -106,8 +107,46 @@ def what_may_be_read_cannot_be_changed(tap):
     tap.equal(run([PYTHON, "-c", script]).text().split()[0], "ok", "without a box its time is set")
     os.utime(shown, ns=(before.st_atime_ns, before.st_mtime_ns))
     ran = box(flags, PYTHON, "-c", script)
-    tap.equal(ran["stdout"].split(), ["1", "1", "13" if ROOT else "1"], "times, owner, attributes: EPERM", ran)
+    tap.equal(ran["stdout"].split(), ["1", "1", "13" if ROOT else "95"], "times and owner: EPERM, attributes: not supported", ran)
     tap.equal(os.stat(shown).st_mtime_ns, before.st_mtime_ns, "and its time stays")
+
+
+def modes_are_set_in_its_own_folder_alone(tap):
+    """Where the box's user is the caller init does it, from a name that it reads once."""
+    fresh_place()
+    target = f"{PLACE}/shown"
+    os.chmod(target, 0o604)
+    script = ("import os, stat\nos.umask(0)\nopen('f', 'w'); os.mkdir('d')\n"
+              "def mode(p): return oct(stat.S_IMODE(os.stat(p).st_mode))\n"
+              "os.chmod('f', 0o640); print(mode('f')); os.chmod(os.getcwd() + '/d', 0o711); print(mode('d'))\n"
+              "fd = os.open('f', 0); os.fchmod(fd, 0o600); print(mode('f'))\n"
+              "dirfd = os.open('d', 0); open('d/g', 'w'); os.chmod('g', 0o604, dir_fd=dirfd); print(mode('d/g'))\n"
+              "os.utime('f', (7, 7)); print(os.stat('f').st_mtime)\n"
+              f"os.symlink({target!r}, 'out'); os.symlink('f', 'in')\n"
+              "def tried(f):\n    try: f(); return 'ok'\n    except OSError as e: return e.errno\n"
+              "print(tried(lambda: os.chmod('out', 0o666)), tried(lambda: os.chmod('in', 0o620)), mode('f'))\n"
+              f"print(tried(lambda: os.link({target!r}, 'hard')), tried(lambda: os.chmod('../boot', 0o777)))\n"
+              f"print(tried(lambda: os.chmod('f', 0o4755)), tried(lambda: os.chmod('nothing', 0o600)), tried(lambda: os.chmod('', 0o600)))\n")
+    ran = box(["--ro", target], PYTHON, "-c", script)
+    tap.equal(ran["stdout"].split("\n")[:6], ["0o640", "0o711", "0o600", "0o604", "7.0", "1 ok 0o620"], "modes and times of its own files", ran)
+    got = ran["stdout"].split("\n")[6:8]
+    tap.ok(got[0].split()[0] in ("1", "13", "18") and got[0].split()[1] == "1", "no file of the host's by a link, nor nsbox's own", ran)
+    tap.equal(got[1], "1 2 2", "no setuid bit; what is not there is not there", ran)
+    tap.equal(os.stat(target).st_mode & 0o777, 0o604, "the file of the host is as it was")
+    flip = ("import ctypes, os, sys, threading\nl = ctypes.CDLL(None)\nopen('f', 'w')\n"
+            f"good, bad = os.path.abspath('f').encode(), {target!r}.encode()\n"
+            "at = ctypes.create_string_buffer(4096)\nstop = False\n"
+            "def change():\n    while not stop:\n        ctypes.memmove(at, bad + b'\\0', len(bad) + 1); ctypes.memmove(at, good + b'\\0', len(good) + 1)\n"
+            "t = threading.Thread(target=change); t.start(); sys.setswitchinterval(1e-6)\n"
+            f"print(sum(l.chmod(at, 0o666) == 0 for _ in range({rounds(4000)})) > 0)\nstop = True\n")
+    ran = box(["--ro", target], PYTHON, "-c", flip)
+    tap.equal(ran["stdout"], "True\n", "a race for the name: some calls were for its own file", ran)
+    tap.equal(os.stat(target).st_mode & 0o777, 0o604, "and the file of the host is as it was")
+    for _ in range(20):
+        run([PYTHON, "-c", flip], cwd=PLACE)
+        if os.stat(target).st_mode & 0o777 == 0o666:
+            break
+    tap.equal(os.stat(target).st_mode & 0o777, 0o666, "without a box it is hit")
 
 
 def other_processes_are_out_of_reach(tap):
@@ -253,7 +292,8 @@ def nothing_is_left(tap):
 if __name__ == "__main__":
     become_reaper()
     sys.exit(run_tests([
-        files_of_the_host_are_out_of_reach, what_may_be_read_cannot_be_changed, other_processes_are_out_of_reach,
+        files_of_the_host_are_out_of_reach, what_may_be_read_cannot_be_changed,
+        modes_are_set_in_its_own_folder_alone, other_processes_are_out_of_reach,
         kill_all_kills_the_box_alone, sockets_lead_nowhere, nothing_is_shared_in_memory,
         folders_that_cannot_be_read_cannot_be_watched, nothing_more_can_be_gained, whatever_stays_behind_is_ended,
         its_folder_goes, nothing_is_left]))
