@@ -100,3 +100,41 @@ void base64_add(struct buf *b, const void *data, size_t len)
 		buf_add(b, out, 4);
 	}
 }
+
+static int sextet(char c)
+{
+	if (c >= 'A' && c <= 'Z')
+		return c - 'A';
+	if (c >= 'a' && c <= 'z')
+		return c - 'a' + 26;
+	if (c >= '0' && c <= '9')
+		return c - '0' + 52;
+	return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+int base64_decode(char *text, size_t *len)
+{
+	size_t n = *len, at = 0;
+	uint32_t bits = 0;
+	unsigned held = 0;
+
+	for (int i = 0; i < 2 && n > 0 && text[n - 1] == '='; i++)
+		n--;
+	if ((*len != n && *len % 4) || n % 4 == 1)
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		int six = sextet(text[i]);
+
+		if (six < 0)
+			return -1;
+		bits = bits << 6 | (uint32_t)six;
+		held += 6;
+		if (held >= 8) {
+			held -= 8;
+			text[at++] = (char)(bits >> held);
+		}
+	}
+	text[at] = '\0';
+	*len = at;
+	return 0;
+}

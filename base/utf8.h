@@ -14,5 +14,7 @@ size_t utf8_cut_before(const char *s, size_t len, size_t want);
 size_t utf8_cut_after(const char *s, size_t len, size_t want);
 
 void base64_add(struct buf *b, const void *data, size_t len);
+/* In place, with a NUL behind; *len is then of the bytes. -1: not RFC 4648 in one line. */
+int base64_decode(char *text, size_t *len);
 
 #endif

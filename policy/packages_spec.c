@@ -369,8 +369,8 @@ int package_spec(const char *spec, struct buf *out, struct nsbox_error *err)
 		return code;
 	if (!take_all(&r))
 		return refuse(spec, "is no package spec",
-			      "as in PEP 508: name, name==1.2, name[extra]>=1,<2; python_version<'3.12'",
-			      err);
+			      "as in PEP 508: name, name==1.2, name[extra]>=1,<2; python_version<'3.12'"
+			      " (of npm: name@1.2, @scope/name@^1)", err);
 	if (r.failed || r.name.failed || r.marker.failed)
 		return err_nomem(err);
 	if (out)

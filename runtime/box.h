@@ -49,7 +49,7 @@ struct nsbox_box {
 
 /* A flag of struct nsbox_run that callers cannot give: the run is a kernel's (repl.h). The
  * language starts its driver, and stdout and stderr are watch.pipes, which nobody pumps. */
-enum { RUN_KERNEL = 1 << 30 };
+enum { RUN_KERNEL = 1 << 30, RUN_ANSWERS = 1 << 29 };
 
 /* The request with every field the caller's header had, the rest zero; checked. */
 int run_read(struct nsbox_run *out, const struct nsbox_run *in, struct nsbox_error *err);

@@ -43,7 +43,7 @@ static struct watch *watch_new(struct nsbox_box *box, struct nsbox_error *err)
 	w->policy = &box->policy;
 	w->plan = &box->plan;
 	w->egress = egress_is_needed(&box->policy) ? &box->egress : NULL;
-	w->cgroup.fd = w->channel = w->pipes[0] = w->pipes[1] = -1;
+	w->cgroup.fd = w->channel = w->answers = w->pipes[0] = w->pipes[1] = -1;
 	w->live = (struct live)LIVE_INIT;
 	pthread_mutex_init(&w->lock, NULL);
 	w->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -71,6 +71,8 @@ static void watch_free(struct watch *w)
 		close(w->timer);
 	if (w->channel >= 0)
 		close(w->channel);
+	if (w->answers >= 0)
+		close(w->answers);
 	for (int i = 0; i < 2; i++)
 		if (w->pipes[i] >= 0)
 			close(w->pipes[i]);

@@ -23,6 +23,25 @@ static int refuse_language(struct nsbox_error *err)
 		       "imports.allow can only be enforced for a Python source");
 }
 
+/* Drivers keep their descriptors out of the cells' way (kernel.py, kernel.sh). */
+static int check_files(const struct policy *p, const char *language, struct nsbox_error *err)
+{
+	static const struct {
+		const char *language;
+		unsigned files;
+	} least[] = { { "python", 104 }, { "bash", 120 } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(least); i++)
+		if (is_language(language, least[i].language) && p->limits.files < least[i].files) {
+			err_hint(err, "set limits.files to %u or more", least[i].files);
+			return err_set(err, NSBOX_E_POLICY,
+				       "limits.files is %llu: a kernel of %s has descriptors of its own up to %u",
+				       (unsigned long long)p->limits.files, language,
+				       least[i].files - 1);
+		}
+	return 0;
+}
+
 int examine_kernel(struct examine *out, enum nsbox_tier tier, const struct policy *p,
 		   const struct nsbox_run *run, struct nsbox_error *err)
 {
@@ -35,7 +54,9 @@ int examine_kernel(struct examine *out, enum nsbox_tier tier, const struct polic
 		.check = { .allow = has_rules ? &p->imports.allow.list : NULL,
 			   .strict = p->imports.mode == IMPORT_STRICT },
 	};
-	return has_rules && !is_language(run->language, "python") ? refuse_language(err) : 0;
+	if (has_rules && !is_language(run->language, "python"))
+		return refuse_language(err);
+	return tier == NSBOX_TIER_LOCAL_UNSAFE ? 0 : check_files(p, run->language, err);
 }
 
 int examine_decide(struct examine *out, enum nsbox_tier tier, const struct policy *p,

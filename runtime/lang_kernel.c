@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 
+#include "kernel_errors_py.inc"
 #include "kernel_files_py.inc"
 #include "kernel_js.inc"
 #include "kernel_py.inc"
@@ -24,6 +25,7 @@ static const struct {
 	size_t len;
 } python_parts[] = {
 	{ PYTHON_PART("_types"), kernel_types_py, sizeof(kernel_types_py) },
+	{ PYTHON_PART("_errors"), kernel_errors_py, sizeof(kernel_errors_py) },
 	{ PYTHON_PART("_show"), kernel_show_py, sizeof(kernel_show_py) },
 	{ PYTHON_PART("_shell"), kernel_shell_py, sizeof(kernel_shell_py) },
 	{ PYTHON_PART("_kernel"), kernel_py, sizeof(kernel_py) },
@@ -52,7 +54,8 @@ void kernel_javascript(struct draft *d)
 	struct buf b = BUF_INIT(BOOT_MAX);
 
 	draft_arg(d, path);
-	buf_add(&b, kernel_types_js, sizeof(kernel_types_js));
+	buf_add(&b, kernel_types_js, sizeof(kernel_types_js)); /* begins with 'use strict' */
+	js_setting(&b, "PROJECT", d->r->project);
 	buf_add(&b, kernel_js, sizeof(kernel_js));
 	draft_file(d, path, &b);
 }

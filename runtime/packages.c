@@ -57,9 +57,10 @@ static const struct kind {
 	int (*spec)(const char *spec, struct buf *out, struct nsbox_error *err);
 	int (*origin)(struct pkg_origin *c, const struct packages_request *r, struct nsbox_error *err);
 	const char *bin;	/* where a layer has its programs */
+	bool has_pth;
 } kinds[] = {
-	{ "python", package_spec, origin_of_pip, "bin" },
-	{ "javascript", npm_spec, origin_of_npm, "node_modules/.bin" },
+	{ "python", package_spec, origin_of_pip, "bin", true },
+	{ "javascript", npm_spec, origin_of_npm, "node_modules/.bin", false },
 };
 
 static const struct kind *kind_of(const char *language)
@@ -214,7 +215,7 @@ static int take_layer(struct packages *out, const struct work *w, struct nsbox_e
 	if (faccessat(out->lock, bin, F_OK, 0) == 0)
 		out->bin = w->kind->bin;
 	out->record = packages_record(out->lock, w->id, w->config.name);
-	if (w->kind == kinds && find_pth(out) < 0)
+	if (w->kind->has_pth && find_pth(out) < 0)
 		return err_sys(err, "list %s", out->folder ? out->folder : "packages");
 	return out->folder && out->record ? 0 : err_nomem(err);
 }

@@ -95,6 +95,8 @@ void origin_free(struct pkg_origin *c);
 int pkg_set(struct pkg_origin *c, unsigned char rank, const char *key, const char *value);
 const char *pkg_get(const struct pkg_origin *c, const char *key);
 bool pkg_true(const char *value);
+/* The first that @find makes of a folder of the caller's PATH; NULL: none. */
+char *origin_on_path(char *(*find)(const char *dir));
 int origin_secret(struct pkg_origin *c, const char *text);
 int origin_host(struct pkg_origin *c, const char *host, unsigned port);
 int origin_rename(struct pkg_origin *c, char **host, bool *is_renamed);

@@ -269,6 +269,14 @@ static void put_size_words(struct buf *out, const struct install *i, enum packag
 			(unsigned long long)(i->r->max_bytes >> 20) * 2);
 }
 
+/* One file beyond the second bound: its write fails, and the installer says so. */
+static void put_large_file(struct buf *why, const struct install *i)
+{
+	if (strstr(buf_text(why), "EFBIG") || strstr(buf_text(why), "File too large"))
+		buf_fmt(why, " (no file may exceed twice packages.max_bytes, which is %llu)",
+			(unsigned long long)i->r->max_bytes);
+}
+
 static int tell(const struct install *i, const struct ended *e, struct buf *why)
 {
 	const struct nsbox_result *res = e->res;
@@ -285,6 +293,7 @@ static int tell(const struct install *i, const struct ended *e, struct buf *why)
 			res->reason ? ", " : "", res->reason ? res->reason : "");
 	}
 	put_denials(why, i, res);
+	put_large_file(why, i);
 	return FAILED;
 }
 

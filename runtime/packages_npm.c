@@ -41,20 +41,12 @@ static char *folder_of(const char *dir)
 /* The one that came with the interpreter, or the one on PATH. */
 static char *find_npm(const struct interp *node)
 {
-	const char *at = getenv("PATH");
 	owned_mem char *beside = path_parent(node->program), *real = path_parent(node->real);
 	char *found = folder_of(beside);
 
 	if (!found)
 		found = folder_of(real);
-	while (!found && at && *at) {
-		size_t n = strcspn(at, ":");
-		owned_mem char *dir = strndup(at, n);
-
-		found = dir && dir[0] == '/' ? folder_of(dir) : NULL;
-		at += n + (at[n] == ':');
-	}
-	return found;
+	return found ? found : origin_on_path(folder_of);
 }
 
 /* ------------------------------------------------------------------- settings -- */

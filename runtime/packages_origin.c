@@ -91,6 +91,22 @@ bool pkg_true(const char *value)
 	return false;
 }
 
+/* In the order of PATH; an empty or relative entry would be the code's own folder. */
+char *origin_on_path(char *(*find)(const char *dir))
+{
+	const char *at = getenv("PATH");
+	char *found = NULL;
+
+	while (!found && at && *at) {
+		size_t n = strcspn(at, ":");
+		owned_mem char *dir = strndup(at, n);
+
+		found = dir && dir[0] == '/' ? find(dir) : NULL;
+		at += n + (at[n] == ':');
+	}
+	return found;
+}
+
 /* ---------------------------------------------------------------------- hosts -- */
 
 int origin_secret(struct pkg_origin *c, const char *text)

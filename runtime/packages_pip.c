@@ -384,21 +384,11 @@ static bool is_program(const char *path)
 	       memcmp(head, "\177ELF", 4) == 0;
 }
 
-static char *find_uv(void)
+static char *uv_of(const char *dir)
 {
-	const char *at = getenv("PATH");
+	owned_mem char *file = path_join(dir, "uv");
 
-	while (at && *at) {
-		size_t n = strcspn(at, ":");
-		owned_mem char *dir = strndup(at, n);
-		owned_mem char *file = dir && dir[0] == '/' ? path_join(dir, "uv") : NULL;
-		char *real = file && is_program(file) ? realpath(file, NULL) : NULL;
-
-		if (real)
-			return real;
-		at += n + (at[n] == ':');
-	}
-	return NULL;
+	return file && is_program(file) ? realpath(file, NULL) : NULL;
 }
 
 /* These settings of pip have nothing like them in uv. */
@@ -422,7 +412,7 @@ static int choose_installer(struct pkg_origin *c, int wanted, struct nsbox_error
 		err_hint(err, "--set packages.installer=pip");
 		return err_set(err, NSBOX_E_UNSUPPORTED, "uv knows nothing like pip's setting %s", key);
 	}
-	c->installer = find_uv();
+	c->installer = origin_on_path(uv_of);
 	if (c->installer)
 		c->name = "uv";
 	if (c->installer || wanted == INSTALLER_AUTO)

@@ -74,7 +74,8 @@ static void kernel_free(struct nsbox_kernel *k)
 	}
 	free(k->current);
 	repl_event_free(k->given);
-	buf_free(&k->out);
+	buf_free(&k->out.text);
+	buf_free(&k->answers.text);
 	buf_free(&k->body);
 	if (k->epoll >= 0)
 		close(k->epoll);
@@ -126,6 +127,8 @@ int nsbox_kernel_open(struct nsbox_kernel **out, struct nsbox_box *box, const st
 		r = watch_timer(k, err);
 	language = r < 0 ? NULL : lang_canonical(k->run.language);
 	k->is_shell = language && strcmp(language, "bash") == 0;
+	if (k->is_shell)
+		k->run.flags |= RUN_ANSWERS;
 	set_times(k);
 	if (r >= 0)
 		r = repl_start(k, err);
@@ -240,7 +243,7 @@ int nsbox_kernel_send(struct nsbox_kernel *k, const char *json, size_t len, stru
 	r = repl_request_check(json, len, &head.id, &call, &head.timeout_ms, err);
 	if (r < 0)
 		return r;
-	if (k->queued + (k->out.len - k->out_at) + len > REPL_QUEUE_MAX) {
+	if (k->queued + repl_wire_unsent(k) + len > REPL_QUEUE_MAX) {
 		err_hint(err, "read events until the requests before are done");
 		return err_set(err, NSBOX_E_BUSY, "more than 128 MiB of requests are queued");
 	}

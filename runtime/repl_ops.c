@@ -263,13 +263,40 @@ static void add_counts(struct nsbox_kernel *k, struct buf *b)
 	}
 }
 
-/* The driver's "done", with what only we know in place of what it says about that. */
-static void done(struct nsbox_kernel *k, const struct said *s)
+/* Is that member of a "done" ours to say? */
+static bool is_ours(struct jscan key, bool has_listing)
 {
 	static const char *const ours[] = { "id", "event", "status", "restarted", "stdout_bytes",
 					    "stdout_truncated", "stderr_bytes", "stderr_truncated" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(ours); i++)
+		if (repl_is_text(key, ours[i]))
+			return true;
+	return has_listing && (repl_is_text(key, "entries") || repl_is_text(key, "truncated"));
+}
+
+static void copy_members(struct nsbox_kernel *k, struct buf *to, const struct said *s)
+{
+	struct jscan key, value, listing = repl_member(s->all, "listing");
+	bool has_listing = k->is_shell && listing.p;
+
+	for (size_t at = 0; jscan_next(s->all, &at, &key, &value);) {
+		if (has_listing && value.p == listing.p) {
+			repl_shell_listing(to, listing);
+		} else if (!is_ours(key, has_listing)) {
+			buf_char(to, ',');
+			buf_add(to, key.p, key.len);
+			buf_char(to, ':');
+			buf_add(to, value.p, value.len);
+		}
+	}
+}
+
+/* The driver's "done", with what only we know in place of what it says about that. */
+static void done(struct nsbox_kernel *k, const struct said *s)
+{
 	static const char *const known[] = { "ok", "error", "final", "interrupted", "exited" };
-	struct jscan key, value, status = repl_member(s->all, "status");
+	struct jscan status = repl_member(s->all, "status");
 	struct repl_event *e;
 	const char *word = "error";
 
@@ -284,18 +311,7 @@ static void done(struct nsbox_kernel *k, const struct said *s)
 		buf_fmt(&e->text, "{\"id\":%llu,\"event\":\"done\",\"status\":\"%s\",\"restarted\":false",
 			(unsigned long long)k->current->id, word);
 		add_counts(k, &e->text);
-		for (size_t at = 0; jscan_next(s->all, &at, &key, &value);) {
-			bool is_ours = false;
-
-			for (size_t i = 0; i < ARRAY_SIZE(ours); i++)
-				is_ours = is_ours || repl_is_text(key, ours[i]);
-			if (is_ours)
-				continue;
-			buf_char(&e->text, ',');
-			buf_add(&e->text, key.p, key.len);
-			buf_char(&e->text, ':');
-			buf_add(&e->text, value.p, value.len);
-		}
+		copy_members(k, &e->text, s);
 		buf_char(&e->text, '}');
 	}
 	repl_finish_request(k);
@@ -304,11 +320,53 @@ static void done(struct nsbox_kernel *k, const struct said *s)
 static void call(struct nsbox_kernel *k, const struct said *s)
 {
 	uint64_t number = 0;
+	struct repl_event *e;
 
 	if (!jscan_uint(s->call, REPL_ID_MAX, &number) || !number || k->call_count == REPL_CALLS_MAX)
 		return;
 	k->calls[k->call_count++] = number;
-	copy_event(k, s);
+	if (!k->is_shell) {
+		copy_event(k, s);
+		return;
+	}
+	e = repl_event_add(k);
+	if (e)
+		repl_shell_call(&e->text, s->all);
+}
+
+/* An answer of our own. A box that reads none gets no more of them. */
+static void answer(struct nsbox_kernel *k, const char *json)
+{
+	if (k->is_dying || repl_wire_unsent(k) > REPL_ROOM)
+		return;
+	if (repl_wire_answer(k, json, strlen(json), NULL) < 0) {
+		k->was_killed = true; /* no memory: it would wait for ever */
+		nsbox_box_kill(k->box);
+	}
+}
+
+static void refuse_call(struct nsbox_kernel *k, uint64_t number)
+{
+	char text[200];
+
+	snprintf(text, sizeof(text), "{\"call\":%llu,\"error\":{\"name\":\"RuntimeError\",\"value\":"
+		 "\"the host can be called only while the cell runs\"}}", (unsigned long long)number);
+	answer(k, text);
+}
+
+/* Processes of a shell outlive its cell, and one that waits keeps the others from calling. */
+void repl_calls_end(struct nsbox_kernel *k)
+{
+	while (k->is_shell && k->call_count > 0)
+		refuse_call(k, k->calls[--k->call_count]);
+}
+
+static void refuse_late_call(struct nsbox_kernel *k, const struct said *s)
+{
+	uint64_t number = 0;
+
+	if (k->is_shell && repl_is_text(s->event, "call") && jscan_uint(s->call, REPL_ID_MAX, &number))
+		refuse_call(k, number);
 }
 
 /* Its cell may wait until we have it, so that what is printed next comes behind it. */
@@ -318,14 +376,10 @@ static void display(struct nsbox_kernel *k, const struct said *s)
 	char text[64];
 
 	copy_event(k, s);
-	if (!jscan_uint(repl_member(s->all, "ack"), REPL_ID_MAX, &number) || k->is_dying ||
-	    k->out.len - k->out_at > REPL_ROOM) /* it does not read its answers */
+	if (!jscan_uint(repl_member(s->all, "ack"), REPL_ID_MAX, &number))
 		return;
 	snprintf(text, sizeof(text), "{\"call\":%llu,\"value\":null}", (unsigned long long)number);
-	if (repl_wire_answer(k, text, strlen(text), NULL) < 0) {
-		k->was_killed = true; /* no memory: it would wait for ever */
-		nsbox_box_kill(k->box);
-	}
+	answer(k, text);
 }
 
 static void ready(struct nsbox_kernel *k, const struct said *s)
@@ -353,8 +407,15 @@ int repl_frame_take(struct nsbox_kernel *k, struct nsbox_error *err)
 	if (repl_is_text(s.event, "ready"))
 		ready(k, &s);
 	/* Whatever else belongs to the request in hand, or to nobody. */
-	if (!k->current || !jscan_uint(s.id, REPL_ID_MAX, &id) || id != k->current->id)
+	if (!k->current || !jscan_uint(s.id, REPL_ID_MAX, &id) || id != k->current->id) {
+		refuse_late_call(k, &s);
 		return 0;
+	}
+	if (k->is_settling) {
+		if (repl_is_text(s.event, "done"))
+			repl_finish_request(k);
+		return 0;
+	}
 	repl_text_drain(k, false); /* it was printed before */
 	if (repl_is_text(s.event, "done"))
 		done(k, &s);

@@ -1,8 +1,11 @@
 /*
  * repl_shell.c - requests for a shell, which reads no JSON
  *
- * A request is a line "op id length..." and then the bytes of its words. Must: refuse what
- * a shell's variable cannot hold (NUL), and names that are none.
+ * A request is its op, its id, how many words follow, and those; each of all these is a
+ * length in nine columns and so many characters. Must: refuse what a shell's variable cannot
+ * hold (NUL), and names that are none; write ASCII alone, for "read" counts characters, and
+ * what they are is the locale's, which a cell may change. So are answers to calls, each in a
+ * line: who waits for one may be killed half-way, and the next one begins at the next line.
  */
 #include "runtime/repl.h"
 
@@ -11,6 +14,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/utf8.h"
 
 enum { GET_MAX = 45 << 20 };
 
@@ -50,6 +54,11 @@ static int add_key(struct words *w, const char *key, struct nsbox_error *err)
 	struct jscan v = repl_member(w->request, key);
 
 	return jscan_kind(v) == JSCAN_STRING ? add(w, "", v, err) : no_memory_or(w, "", err);
+}
+
+static bool is_plain(char c)
+{
+	return c >= ' ' && c <= '~' && c != '\\';
 }
 
 static bool is_name(const char *s, size_t len)
@@ -126,8 +135,11 @@ static int add_argv(struct words *w, struct nsbox_error *err)
 
 static int words_of_execute(struct words *w, struct nsbox_error *err)
 {
+	struct jscan asks = repl_member(w->request, "stdin");
 	int r = add_key(w, "code", err);
 
+	if (r >= 0)
+		r = no_memory_or(w, asks.p && *asks.p == 't' ? "1" : "", err);
 	return r < 0 ? r : add_pairs(w, "env", err);
 }
 
@@ -181,9 +193,46 @@ static int words_of_get(struct words *w, struct nsbox_error *err)
 	return r < 0 ? r : no_memory_or(w, text, err);
 }
 
+static int words_of_list(struct words *w, struct nsbox_error *err)
+{
+	return add_key(w, "path", err);
+}
+
 static int words_of_set(struct words *w, struct nsbox_error *err)
 {
 	return add_pairs(w, "values", err);
+}
+
+/* Each becomes a function: so no word of the language, and none that our driver needs. */
+static int add_tool(struct words *w, struct jscan spec, struct nsbox_error *err)
+{
+	static const char *const taken[] = {
+		"if", "then", "else", "elif", "fi", "case", "esac", "for", "select", "while", "until",
+		"do", "done", "in", "function", "time", "coproc", "builtin", "exec", "source", "read",
+	};
+	struct jscan name = repl_member(spec, "name"), final = repl_member(spec, "final");
+
+	if (jscan_kind(name) != JSCAN_STRING || !is_name(name.p + 1, name.len - 2) || name.len > 250)
+		return err_set(err, NSBOX_E_USAGE, "a function of a shell needs a name of letters, digits and _");
+	for (size_t i = 0; i < ARRAY_SIZE(taken); i++)
+		if (repl_is_text(name, taken[i]))
+			return err_set(err, NSBOX_E_USAGE, "%s is no name for a function of a shell", taken[i]);
+	if (strncmp(name.p + 1, "nsbox_", 6) == 0)
+		return err_set(err, NSBOX_E_USAGE, "names with nsbox_ are the driver's");
+	if (final.p && *final.p == 't')
+		return err_set(err, NSBOX_E_UNSUPPORTED, "a shell has no final answer");
+	return add(w, "", name, err);
+}
+
+static int words_of_tools(struct words *w, struct nsbox_error *err)
+{
+	struct jscan list = repl_member(w->request, "tools"), key, spec;
+	int r = 0;
+
+	for (size_t at = 0; jscan_next(list, &at, &key, &spec) && r >= 0;)
+		r = jscan_kind(spec) == JSCAN_OBJECT ? add_tool(w, spec, err) :
+			err_set(err, NSBOX_E_USAGE, "\"tools\" is a list of objects");
+	return r;
 }
 
 static const struct {
@@ -191,40 +240,159 @@ static const struct {
 	int (*words)(struct words *w, struct nsbox_error *err);
 } ops[] = {
 	{ "execute", words_of_execute }, { "exec", words_of_exec }, { "put", words_of_put },
-	{ "get", words_of_get }, { "set", words_of_set },
+	{ "get", words_of_get }, { "list", words_of_list }, { "set", words_of_set },
+	{ "tools", words_of_tools },
 };
 
-static void write_words(struct buf *out, const char *op, uint64_t id, const struct strlist *words)
+/* As printf %b reads it. */
+static void write_text(struct buf *out, const char *text, size_t len)
 {
-	buf_fmt(out, "%s %llu", op, (unsigned long long)id);
-	for (size_t i = 0; i < words->n; i++)
-		buf_fmt(out, " %zu", strlen(words->v[i]));
-	buf_char(out, '\n');
-	for (size_t i = 0; i < words->n; i++)
-		buf_str(out, words->v[i]);
+	size_t from = 0, to;
+
+	while (from < len) {
+		for (to = from; to < len && is_plain(text[to]); to++)
+			;
+		buf_add(out, text + from, to - from);
+		for (; to < len && !is_plain(text[to]); to++)
+			buf_fmt(out, "\\0%03o", (unsigned char)text[to]);
+		from = to;
+	}
+}
+
+static void write_word(struct buf *out, const char *word)
+{
+	size_t len = strlen(word), size = len;
+
+	for (size_t i = 0; i < len; i++)
+		size += is_plain(word[i]) ? 0 : 4;
+	buf_fmt(out, "%9zu", size);
+	write_text(out, word, len);
+}
+
+void repl_shell_head(struct buf *out, const char *op, uint64_t id, size_t words)
+{
+	char text[24];
+
+	write_word(out, op);
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)id);
+	write_word(out, text);
+	snprintf(text, sizeof(text), "%zu", words);
+	write_word(out, text);
 }
 
 int repl_shell_request(struct buf *out, uint64_t id, const char *json, size_t len,
 		       struct nsbox_error *err)
 {
 	struct words w = { 0 };
-	struct jscan op, in;
+	struct jscan op;
 	int r = jscan_check(&w.request, json, len, err);
 
 	if (r < 0)
 		return r;
 	op = repl_member(w.request, "op");
-	in = repl_member(w.request, "stdin");
-	r = jscan_kind(in) == JSCAN_BOOL && *in.p == 't' ? -1 : 0;
-	for (size_t i = 0; i < ARRAY_SIZE(ops) && r == 0; i++)
-		if (repl_is_text(op, ops[i].op)) {
-			r = ops[i].words(&w, err);
-			if (r >= 0)
-				write_words(out, ops[i].op, id, &w.list);
-			strlist_free(&w.list);
-			return r < 0 ? r : out->failed ? err_nomem(err) : 0;
-		}
-	err_hint(err, "run a command with the op \"exec\"");
-	return err_set(err, NSBOX_E_UNSUPPORTED, "a shell has no %s",
-		       r < 0 ? "input from the host" : "such op");
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++) {
+		if (!repl_is_text(op, ops[i].op))
+			continue;
+		r = ops[i].words(&w, err);
+		if (r >= 0)
+			repl_shell_head(out, ops[i].op, id, w.list.n);
+		for (size_t n = 0; n < w.list.n && r >= 0; n++)
+			write_word(out, w.list.v[n]);
+		strlist_free(&w.list);
+		return r < 0 ? r : out->failed ? err_nomem(err) : 0;
+	}
+	return err_set(err, NSBOX_E_UNSUPPORTED, "a shell has no such op");
+}
+
+/* ------------------------------------------------------------------- answers -- */
+
+static int write_string(struct buf *out, const char *kind, struct jscan v, struct nsbox_error *err)
+{
+	owned_mem char *text = NULL;
+	size_t len = 0;
+	int r = jscan_string(v, true, &text, &len, err);
+
+	if (r < 0)
+		return r;
+	buf_str(out, kind);
+	write_text(out, text, len);
+	return 0;
+}
+
+/* What has its bytes in base64. */
+static int write_bytes(struct buf *out, struct jscan v, struct nsbox_error *err)
+{
+	owned_mem char *text = NULL;
+	size_t len = 0;
+	int r = jscan_string(v, false, &text, &len, err);
+
+	if (r >= 0 && base64_decode(text, &len) < 0)
+		r = err_set(err, NSBOX_E_USAGE, "the bytes of the value are no base64");
+	if (r < 0)
+		return r;
+	buf_str(out, "raw ");
+	write_text(out, text, len);
+	return 0;
+}
+
+/* A text as it is, and so a number, a time and a path; of all else its JSON. */
+static int write_value(struct buf *out, struct jscan v, struct nsbox_error *err)
+{
+	bool has_members = jscan_kind(v) == JSCAN_OBJECT;
+	struct jscan none = { NULL, 0 };
+	struct jscan tag = has_members ? repl_member(v, "$t") : none;
+	struct jscan inner = has_members ? repl_member(v, "v") : none;
+
+	if (jscan_kind(v) == JSCAN_STRING)
+		return write_string(out, "text ", v, err);
+	if (jscan_kind(v) == JSCAN_NULL) {
+		buf_str(out, "none ");
+		return 0;
+	}
+	if (tag.p && jscan_kind(inner) == JSCAN_STRING &&
+	    (repl_is_text(tag, "bytes") || repl_is_text(tag, "bytearray") || repl_is_text(tag, "str")))
+		return write_bytes(out, inner, err);
+	if (tag.p && jscan_kind(inner) == JSCAN_STRING)
+		return write_string(out, "text ", inner, err);
+	buf_str(out, "text ");
+	write_text(out, v.p, v.len);
+	return 0;
+}
+
+static int write_error(struct buf *out, struct jscan v, struct nsbox_error *err)
+{
+	struct jscan name = repl_member(v, "name"), value = repl_member(v, "value");
+	bool has_name = jscan_kind(name) == JSCAN_STRING;
+	int r = 0;
+
+	buf_str(out, "error ");
+	if (has_name)
+		r = write_string(out, "", name, err);
+	if (r >= 0 && jscan_kind(value) == JSCAN_STRING && value.len > 2)
+		r = write_string(out, has_name ? ": " : "", value, err);
+	return r;
+}
+
+int repl_shell_answer(struct buf *out, const char *json, size_t len, struct nsbox_error *err)
+{
+	owned(buf_free) struct buf line = BUF_INIT(REPL_QUEUE_MAX);
+	uint64_t call = 0;
+	struct jscan v;
+	int r = jscan_check(&v, json, len, err);
+
+	if (r < 0)
+		return r;
+	jscan_uint(repl_member(v, "call"), REPL_ID_MAX, &call);
+	buf_fmt(&line, "%llu ", (unsigned long long)call);
+	if (repl_member(v, "error").p)
+		r = write_error(&line, repl_member(v, "error"), err);
+	else
+		r = write_value(&line, repl_member(v, "value"), err);
+	if (r < 0)
+		return r;
+	buf_char(&line, '\n');
+	if (line.failed)
+		return err_nomem(err);
+	buf_add(out, line.data, line.len);
+	return 0;
 }

@@ -44,22 +44,36 @@ void repl_arm(struct nsbox_kernel *k)
 /* A payload that has ended meanwhile is noticed by its box. */
 static void send_interrupt(struct nsbox_kernel *k)
 {
-	int r = nsbox_box_signal(k->box, SIGINT, NULL);
+	if (!k->box->watch || k->box->failed_exec)
+		return;
+	watch_signal_told(k->box->watch, SIGINT);
+	k->was_signalled = true;
+}
 
-	(void)r;
+/* Twice, for one that came before the cell had begun. */
+static void interrupt_again(struct nsbox_kernel *k, uint64_t now)
+{
+	uint64_t second = k->kill_us - REPL_GRACE_MS * 500;
+
+	k->again_us = now < second ? second : 0;
+	send_interrupt(k);
 }
 
 void repl_interrupt(struct nsbox_kernel *k, enum repl_cause cause)
 {
 	uint64_t now = now_us();
+	bool is_between = k->is_settling || (!k->current && k->was_signalled);
 
-	if (!k->current || k->cause != CAUSE_NONE)
+	if (is_between && k->first)
+		k->interrupts_first = true;
+	if (is_between || !k->current || k->cause != CAUSE_NONE)
 		return;
 	k->cause = cause;
 	k->deadline_us = 0;
-	k->again_us = now + REPL_GRACE_MS * 500; /* one that came before the cell had begun */
+	k->again_us = k->begun_us + REPL_YOUNG_US;
 	k->kill_us = now + REPL_GRACE_MS * 1000;
-	send_interrupt(k);
+	if (now >= k->again_us)
+		interrupt_again(k, now);
 	repl_arm(k);
 }
 
@@ -72,10 +86,8 @@ static void look_at_clocks(struct nsbox_kernel *k)
 	k->next_us = 0;
 	if (k->deadline_us && now >= k->deadline_us)
 		repl_interrupt(k, CAUSE_TIMEOUT);
-	if (k->again_us && now >= k->again_us) {
-		k->again_us = 0;
-		send_interrupt(k);
-	}
+	if (k->again_us && now >= k->again_us)
+		interrupt_again(k, now);
 	if (k->kill_us && now >= k->kill_us) {
 		k->kill_us = 0;
 		k->was_killed = true;
@@ -86,6 +98,47 @@ static void look_at_clocks(struct nsbox_kernel *k)
 
 /* ------------------------------------------------------------------ requests -- */
 
+static void hand_over(struct nsbox_kernel *k, struct repl_request *q)
+{
+	k->current = q;
+	buf_add(&k->out.text, q->text, q->len);
+	repl_wire_flush(k);
+}
+
+/* One that does not answer is killed as a cell that goes on after an interrupt. */
+static void settle(struct nsbox_kernel *k)
+{
+	static const char json[] = "{\"id\":0,\"op\":\"settle\"}";
+	struct nsbox_error err = NSBOX_ERROR_INIT;
+	owned(buf_free) struct buf text = BUF_INIT(256);
+	struct repl_request *q;
+	char head[4];
+
+	if (k->box->watch && k->box->watch->signals_due) /* look_at_box() comes here again */
+		return;
+	if (k->is_shell) {
+		repl_shell_head(&text, "settle", 0, 0);
+	} else {
+		repl_wire_head(head, sizeof(json) - 1);
+		buf_add(&text, head, sizeof(head));
+		buf_str(&text, json);
+	}
+	q = text.failed ? NULL : calloc(1, sizeof(*q) + text.len);
+	if (!q) {
+		err_nomem(&err);
+		repl_fail(k, &err);
+		return;
+	}
+	q->len = text.len;
+	memcpy(q->text, text.data, text.len);
+	k->was_signalled = false;
+	k->is_settling = true;
+	k->cause = CAUSE_INTERRUPT;
+	k->kill_us = now_us() + REPL_GRACE_MS * 1000;
+	hand_over(k, q);
+	repl_arm(k);
+}
+
 void repl_next_request(struct nsbox_kernel *k)
 {
 	struct repl_request *q = k->first;
@@ -93,33 +146,51 @@ void repl_next_request(struct nsbox_kernel *k)
 
 	if (k->current || !k->is_ready || k->is_dying || !q)
 		return;
+	if (k->was_signalled) {
+		settle(k);
+		return;
+	}
 	k->first = q->next;
 	if (!k->first)
 		k->last_request = &k->first;
 	k->queued -= q->len;
-	k->current = q;
 	k->cause = CAUSE_NONE;
 	time = q->timeout_ms ? q->timeout_ms * 1000 : k->cell_us;
-	k->deadline_us = time ? now_us() + time : 0;
+	k->begun_us = now_us();
+	k->deadline_us = time ? k->begun_us + time : 0;
 	repl_text_begin(k);
-	buf_add(&k->out, q->text, q->len);
-	repl_wire_flush(k);
+	hand_over(k, q);
 	repl_arm(k);
+	if (k->interrupts_first) {
+		k->interrupts_first = false;
+		repl_interrupt(k, CAUSE_INTERRUPT);
+	}
 }
 
 void repl_finish_request(struct nsbox_kernel *k)
 {
+	repl_calls_end(k);
 	free(take_ptr(k->current));
 	k->deadline_us = k->again_us = k->kill_us = 0;
 	k->cause = CAUSE_NONE;
+	k->is_settling = false;
 	repl_next_request(k);
 	repl_arm(k);
+}
+
+/* Nobody waits for a request of ours. */
+static void drop_settling(struct nsbox_kernel *k)
+{
+	if (k->is_settling)
+		free(take_ptr(k->current));
+	k->is_settling = false;
 }
 
 static void refuse_requests(struct nsbox_kernel *k, const char *reason)
 {
 	struct repl_request *q;
 
+	drop_settling(k);
 	if (k->current) {
 		repl_done_by_death(k, k->current, false, reason);
 		free(take_ptr(k->current));
@@ -149,6 +220,7 @@ int repl_start(struct nsbox_kernel *k, struct nsbox_error *err)
 		return r;
 	repl_wire_reset(k);
 	k->is_ready = k->is_dying = k->was_killed = k->said_too_much = false;
+	k->was_signalled = false;
 	for (int i = 0; i < 2; i++)
 		k->streams[i].is_over = k->streams[i].is_watched = false;
 	if (epoll_ctl(k->epoll, EPOLL_CTL_ADD, nsbox_box_fd(k->box), &ev) < 0)
@@ -222,7 +294,7 @@ static void read_the_rest(struct nsbox_kernel *k)
 	while (repl_wire_read(k) == 1)
 		if (repl_frame_take(k, NULL) < 0)
 			break;
-	if (!k->current)
+	if (!k->current || k->is_settling)
 		return;
 	repl_text_drain(k, true);
 	repl_text_end(k);
@@ -251,6 +323,7 @@ static void handle_death(struct nsbox_kernel *k)
 	nsbox_result_free(k->last);
 	k->last = res;
 	describe_death(k, reason, sizeof(reason));
+	drop_settling(k);
 	if (!was_ready)
 		err_set(&err, NSBOX_E_SETUP, "the interpreter did not come up: %s", reason);
 	else if (killed == KILL_TIMEOUT || (killed == KILL_CALLER && !is_ours))
@@ -293,19 +366,24 @@ static void look_at_box(struct nsbox_kernel *k)
 		repl_fail(k, &err);
 	else if (r == 1)
 		handle_death(k);
+	else
+		repl_next_request(k); /* one may wait for init's answer */
 }
 
 static void handle(struct nsbox_kernel *k, uint32_t tag)
 {
 	switch (tag) {
 	case TAG_CHANNEL:
-		if (k->wants_write)
+		if (k->out.waits)
 			repl_wire_flush(k);
 		read_channel(k);
 		break;
+	case TAG_ANSWERS:
+		repl_wire_flush(k);
+		break;
 	case TAG_STDOUT:
 	case TAG_STDERR:
-		if (k->current)
+		if (k->current && !k->is_settling)
 			repl_text_read(k, tag == TAG_STDERR, REPL_ROOM);
 		break;
 	case TAG_TIMER:

@@ -10,20 +10,26 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+static void reset(struct repl_outlet *o)
+{
+	buf_free(&o->text);
+	*o = (struct repl_outlet){ .text = BUF_INIT(REPL_QUEUE_MAX + REPL_FRAME_MAX) };
+}
+
 void repl_wire_reset(struct nsbox_kernel *k)
 {
-	buf_free(&k->out);
+	reset(&k->out);
+	reset(&k->answers);
 	buf_free(&k->body);
-	k->out = (struct buf)BUF_INIT(REPL_QUEUE_MAX + REPL_FRAME_MAX);
 	k->body = (struct buf)BUF_INIT(REPL_FRAME_MAX);
-	k->out_at = k->head_len = k->body_len = 0;
-	k->channel_over = k->wants_write = false;
+	k->head_len = k->body_len = 0;
+	k->channel_over = false;
 	k->call_count = 0;
 }
 
 int repl_wire_watch(struct nsbox_kernel *k, struct nsbox_error *err)
 {
-	struct epoll_event ev = { .events = EPOLLIN | (k->wants_write ? (uint32_t)EPOLLOUT : 0),
+	struct epoll_event ev = { .events = EPOLLIN | (k->out.waits ? (uint32_t)EPOLLOUT : 0),
 				  .data.u32 = TAG_CHANNEL };
 	int fd = nsbox_box_channel(k->box);
 
@@ -33,38 +39,79 @@ int repl_wire_watch(struct nsbox_kernel *k, struct nsbox_error *err)
 	return 0;
 }
 
+/* Only while something waits: an end that is closed would be ready for ever. */
+static int watch_answers(struct nsbox_kernel *k)
+{
+	struct epoll_event ev = { .events = EPOLLOUT, .data.u32 = TAG_ANSWERS };
+
+	return epoll_ctl(k->epoll, k->answers.waits ? EPOLL_CTL_ADD : EPOLL_CTL_DEL,
+			 k->box->watch->answers, &ev);
+}
+
 static void close_channel(struct nsbox_kernel *k)
 {
 	k->channel_over = true;
 	epoll_ctl(k->epoll, EPOLL_CTL_DEL, nsbox_box_channel(k->box), NULL);
 }
 
-void repl_wire_flush(struct nsbox_kernel *k)
+size_t repl_wire_unsent(const struct nsbox_kernel *k)
+{
+	return k->out.text.len - k->out.at + k->answers.text.len - k->answers.at;
+}
+
+/* -1: nobody will read. Otherwise what goes is sent; true: it waits for room now, or no more. */
+static int send_all(struct repl_outlet *o, int fd, bool *changed)
 {
 	bool waits = false;
 
-	while (!k->channel_over && k->out_at < k->out.len) {
-		ssize_t n = send(nsbox_box_channel(k->box), k->out.data + k->out_at,
-				 k->out.len - k->out_at, MSG_NOSIGNAL | MSG_DONTWAIT);
+	while (o->at < o->text.len) {
+		ssize_t n = send(fd, o->text.data + o->at, o->text.len - o->at,
+				 MSG_NOSIGNAL | MSG_DONTWAIT);
 
 		if (n < 0 && errno == EINTR)
 			continue;
 		waits = n < 0 && errno == EAGAIN;
+		if (n < 0 && !waits)
+			return -1;
 		if (n < 0)
-			break; /* a driver that is gone is noticed by reading */
-		k->out_at += (size_t)n;
+			break;
+		o->at += (size_t)n;
 	}
-	if (k->out_at == k->out.len) {
-		k->out_at = 0;
-		buf_clear(&k->out);
-		if (k->out.cap > (size_t)REPL_ROOM * 4)
-			buf_free(&k->out);
+	if (o->at == o->text.len) {
+		o->at = 0;
+		buf_clear(&o->text);
+		if (o->text.cap > (size_t)REPL_ROOM * 4)
+			buf_free(&o->text);
 	}
-	if (waits == k->wants_write || k->channel_over)
+	*changed = waits != o->waits;
+	o->waits = waits;
+	return 0;
+}
+
+static void drop(struct repl_outlet *o)
+{
+	o->at = 0;
+	buf_free(&o->text);
+}
+
+/* What cannot be watched, for want of memory in the kernel, or has no reader, is no more. */
+void repl_wire_flush(struct nsbox_kernel *k)
+{
+	bool changed = false;
+
+	if (!k->channel_over && send_all(&k->out, nsbox_box_channel(k->box), &changed) == 0 &&
+	    changed && repl_wire_watch(k, NULL) < 0)
+		close_channel(k);
+	if (!k->is_shell)
 		return;
-	k->wants_write = waits;
-	if (repl_wire_watch(k, NULL) < 0)
-		close_channel(k); /* no memory in the kernel: nothing can be said any more */
+	changed = false;
+	if (send_all(&k->answers, k->box->watch->answers, &changed) < 0) {
+		drop(&k->answers);
+		changed = k->answers.waits;
+		k->answers.waits = false;
+	}
+	if (changed && watch_answers(k) < 0)
+		drop(&k->answers);
 }
 
 void repl_wire_head(char head[4], size_t len)
@@ -78,11 +125,18 @@ void repl_wire_head(char head[4], size_t len)
 int repl_wire_answer(struct nsbox_kernel *k, const char *json, size_t len, struct nsbox_error *err)
 {
 	char head[4];
+	int r;
 
-	repl_wire_head(head, len);
-	buf_add(&k->out, head, sizeof(head));
-	buf_add(&k->out, json, len);
-	if (k->out.failed)
+	if (k->is_shell) {
+		r = repl_shell_answer(&k->answers.text, json, len, err);
+		if (r < 0)
+			return r;
+	} else {
+		repl_wire_head(head, len);
+		buf_add(&k->out.text, head, sizeof(head));
+		buf_add(&k->out.text, json, len);
+	}
+	if (k->out.text.failed || k->answers.text.failed)
 		return err_nomem(err);
 	repl_wire_flush(k);
 	return 0;

@@ -132,6 +132,20 @@ int streams_open_report(struct streams *s, struct watch *w, uint64_t limit,
 	return r;
 }
 
+/* A shell reads what its calls are answered by what it has as its input (repl_shell.c). A
+ * socket, for a pipe that nobody reads would send its writer a signal. */
+static int open_answers(struct streams *s, struct watch *w, struct nsbox_error *err)
+{
+	int ends[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+		return err_sys(err, "make a socket pair");
+	w->answers = ends[0];
+	s->child[0] = ends[1];
+	s->child_owned[0] = true;
+	return 0;
+}
+
 /* Pipes that the kernel's owner reads itself (repl_text.c). */
 static int open_kernel_pipes(struct streams *s, struct watch *w, struct nsbox_error *err)
 {
@@ -163,6 +177,8 @@ int streams_open(struct streams *s, struct watch *w, const struct nsbox_run *run
 		r = check_fd(i, modes[i], fds[i], err);
 	if (r >= 0 && (run->flags & NSBOX_RUN_CHANNEL))
 		r = open_channel(s, w, err);
+	if (r >= 0 && (run->flags & RUN_ANSWERS))
+		r = open_answers(s, w, err);
 	if (r >= 0 && (run->flags & RUN_KERNEL))
 		return open_kernel_pipes(s, w, err);
 	if (r < 0 || (run->flags & NSBOX_RUN_TTY))

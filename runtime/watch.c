@@ -31,7 +31,6 @@ enum {
 	QUIET_US = 100000,	  /* the same of a box that sleeps, far from it */
 	SAMPLE_SHARE = 20,	  /* looks may cost at most 1/20 of the time */
 	GROWTH = 4096,		  /* bytes a µs: what page faults fill a box with at most */
-	PATIENCE_US = 5000000,	  /* after SIGKILL: a process may sit in the kernel */
 	CPU_BURST_US = 100000,	  /* over the share of cpu before a pause */
 	PAUSE_MAX_US = 200000,
 	SATURATED_US = 1000000,	  /* more processes wanted for so long: a fork bomb */
@@ -44,44 +43,6 @@ uint64_t now_us(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
-
-/* --------------------------------------------------------------------- killing -- */
-
-static int tell_init(const struct watch *w, int type, int value)
-{
-	const struct wire_msg msg = { .magic = WIRE_MAGIC, .type = (uint16_t)type,
-				      .stage = 0, .op = -1, .value = value };
-
-	return send(w->live.sock, &msg, sizeof(msg), MSG_NOSIGNAL | MSG_DONTWAIT) ==
-		       (ssize_t)sizeof(msg) ? 0 : -1;
-}
-
-void watch_kill(struct watch *w, enum kill_reason why, uint64_t value)
-{
-	pthread_mutex_lock(&w->lock);
-	if (!w->dead) { /* else the evidence is complete, and being read */
-		if (w->evidence.killed == KILL_NONE && !w->evidence.has_exit) {
-			w->evidence.killed = why;
-			w->evidence.kill_value = value;
-		}
-		if (!w->patience_us)
-			w->patience_us = now_us() + PATIENCE_US;
-		/* PID 1 of the namespace: the kernel kills the rest. Without one init does it,
-		 * when it can be told. */
-		if (!w->live.is_plain || tell_init(w, WIRE_KILL, 0) < 0)
-			live_kill(&w->live);
-	}
-	pthread_mutex_unlock(&w->lock);
-}
-
-int watch_signal(struct watch *w, int sig, struct nsbox_error *err)
-{
-	if (sig < 1 || sig > 64)
-		return err_set(err, NSBOX_E_USAGE, "%d is no signal", sig);
-	if (w->dead || tell_init(w, WIRE_SIGNAL, sig) < 0)
-		return err_set(err, NSBOX_E_BUSY, "the payload has ended");
-	return 0;
 }
 
 /* ----------------------------------------------------------------------- clocks -- */
@@ -131,7 +92,7 @@ static void check_deadlines(struct watch *w, uint64_t now)
 		if (w->policy->limits.grace && !w->terminated) {
 			w->terminated = true;
 			w->kill_at_us = now + w->policy->limits.grace;
-			tell_init(w, WIRE_SIGNAL, SIGTERM);
+			watch_tell(w, WIRE_SIGNAL, SIGTERM);
 		} else {
 			watch_kill(w, KILL_TIMEOUT, now - w->started_us);
 		}
@@ -171,7 +132,7 @@ static void set_paused(struct watch *w, bool paused)
 		fd = openat(w->cgroup.fd, "cgroup.freeze", O_WRONLY | O_CLOEXEC);
 	if (fd >= 0 && write(fd, paused ? "1" : "0", 1) == 1)
 		return;
-	tell_init(w, WIRE_PAUSE, paused);
+	watch_tell(w, WIRE_PAUSE, paused);
 }
 
 static void check_cpu(struct watch *w, uint64_t cpu_us, uint64_t now)
@@ -408,14 +369,28 @@ static void drop_interest(struct watch *w, int fd)
 	epoll_ctl(w->epoll, EPOLL_CTL_DEL, fd, NULL);
 }
 
+/* Its next word but for answers to watch_signal_told(), which are counted on the way: when
+ * init is dead its last word stands behind them. */
+static ssize_t next_word(struct watch *w, struct wire_exit *msg)
+{
+	for (;;) {
+		ssize_t n = recv(w->live.sock, msg, sizeof(*msg), MSG_DONTWAIT);
+
+		/* init died with a message of ours unread: its last word is behind that error. */
+		if (n < 0 && errno == ECONNRESET)
+			n = recv(w->live.sock, msg, sizeof(*msg), MSG_DONTWAIT);
+		if (n != (ssize_t)sizeof(msg->head) || msg->head.magic != WIRE_MAGIC ||
+		    msg->head.type != WIRE_SIGNALED || !w->signals_due)
+			return n;
+		w->signals_due--;
+	}
+}
+
 static void hear_init(struct watch *w)
 {
 	struct wire_exit msg;
-	ssize_t n = recv(w->live.sock, &msg, sizeof(msg), MSG_DONTWAIT);
+	ssize_t n = next_word(w, &msg);
 
-	/* init died with a message of ours unread: its last word is behind that error. */
-	if (n < 0 && errno == ECONNRESET)
-		n = recv(w->live.sock, &msg, sizeof(msg), MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n == (ssize_t)sizeof(msg) && msg.head.magic == WIRE_MAGIC &&

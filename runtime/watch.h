@@ -56,6 +56,7 @@ struct watch {
 	int epoll, timer;
 	int channel;		/* the host's end; -1: the run has none */
 	int pipes[2];		/* of a kernel: its stdout and stderr, to read; -1: none */
+	int answers;		/* of a shell's kernel: where calls are answered; -1: none */
 	uint64_t timeout_us, started_us, ended_us, deadline_us, kill_at_us, patience_us;
 	uint64_t next_sample_us, resume_us, armed_us;
 	uint64_t cpu_seen_us, saturated_since_us, refused_forks;
@@ -65,11 +66,14 @@ struct watch {
 	struct sample last;	/* the last cheap one */
 	uint64_t busy_us;	/* when the box was last seen to run */
 	int setup_ms;		/* deadline of the set-up */
+	unsigned signals_due;	/* of watch_signal_told(): those that init has not sent yet */
 	bool terminated, paused, dead;
 	bool is_stuck;		/* dead, but waits inside the kernel: wait for nothing of it */
 	struct evidence evidence;
 	pthread_mutex_t lock;	/* live.pidfd against nsbox_box_kill() of another thread */
 };
+
+enum { PATIENCE_US = 5000000 };	/* after SIGKILL: a process may sit in the kernel */
 
 uint64_t now_us(void);
 
@@ -80,7 +84,12 @@ int watch_begin(struct watch *w, uint64_t timeout_us, struct nsbox_error *err);
 /* Handle what is ready; block for at most timeout_ms (-1: for ever). 1: over. */
 int watch_turn(struct watch *w, int timeout_ms, struct nsbox_error *err);
 
+/* One message to init; -1: it cannot be told any more. */
+int watch_tell(const struct watch *w, int type, int value);
 void watch_kill(struct watch *w, enum kill_reason why, uint64_t value);
 int watch_signal(struct watch *w, int sig, struct nsbox_error *err);
+/* The same, counted in signals_due until init has sent it; the payload may have ended. Few at
+ * a time, and watch_turn() in between: init waits for room for its answers. */
+void watch_signal_told(struct watch *w, int sig);
 
 #endif

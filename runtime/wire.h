@@ -8,7 +8,8 @@
  *   launcher -> child   GO      the parent's stages are done; `stage` is the last
  *   launcher -> init    START   flags, then the payload's own BPF program (or none); with
  *                               a network, once the launcher has handed all of it on
- *   launcher -> init    SIGNAL  value: forward it to the payload's process group
+ *   launcher -> init    SIGNAL  value: forward it to the payload's process group; op
+ *                               WIRE_TELL: and say so
  *   launcher -> init    KILL    end the payload and all that came of it (WIRE_START_TREE)
  *   launcher -> init    PAUSE   value 1: stop all processes of the box, 0: continue
  *   child -> launcher   FAIL    stage, op, value = errno
@@ -19,6 +20,7 @@
  *                               POOL come in packets of up to WIRE_FDS_MAX
  *   init -> launcher    FAIL    stage exec, value = errno of execve
  *   init -> launcher    RUNNING stage exec: the payload's execve succeeded
+ *   init -> launcher    SIGNALED value: that signal was sent (SIGNAL with WIRE_TELL)
  *   init -> launcher    EXIT    the payload's wait status and what it used
  */
 #ifndef RUNTIME_WIRE_H
@@ -30,8 +32,10 @@ enum { WIRE_MAGIC = 0x6e736278 };
 
 enum wire_type {
 	WIRE_GO = 1, WIRE_START, WIRE_SIGNAL, WIRE_PAUSE,
-	WIRE_FAIL, WIRE_FD, WIRE_RUNNING, WIRE_EXIT, WIRE_KILL
+	WIRE_FAIL, WIRE_FD, WIRE_RUNNING, WIRE_EXIT, WIRE_KILL,
+	WIRE_SIGNALED
 };
+enum { WIRE_TELL = 1 };
 
 struct wire_msg {
 	uint32_t magic;

@@ -414,7 +414,8 @@ struct nsbox_kernel;
  * NSBOX_RUN_CHANNEL. timeout_ms is the life of the kernel, restarts included; 0: a day, and
  * then limits.timeout of the policy is the time of each request that says none. The box must
  * be idle; it is busy until close, and must not be closed before. Returns when the
- * interpreter was started; the event "ready" says that it answers.
+ * interpreter was started; the event "ready" says that it answers. NSBOX_E_POLICY: with less
+ * than 104 of limits.files there is none of Python, with less than 120 none of bash.
  */
 NSBOX_API NSBOX_MUST_CHECK int
 nsbox_kernel_open(struct nsbox_kernel **out, struct nsbox_box *box,
@@ -442,8 +443,9 @@ nsbox_kernel_next(struct nsbox_kernel *k, const char **json, size_t *len,
 		  struct nsbox_error *err);
 
 /*
- * Interrupt the request in hand, as Ctrl-C does; an interpreter that goes on for two
- * seconds is killed and started anew. Nothing is done when there is none.
+ * Interrupt the request in hand, as Ctrl-C does, at the earliest 5 ms after it began; an
+ * interpreter that goes on for two seconds is killed and started anew. Nothing is done when
+ * there is none. Never ends a request behind it, even when it comes as the one in hand ends.
  */
 NSBOX_API NSBOX_MUST_CHECK int
 nsbox_kernel_interrupt(struct nsbox_kernel *k, struct nsbox_error *err);

@@ -326,12 +326,15 @@ static void obey(long payload_pid)
 	const struct wire_msg *msg = (const struct wire_msg *)packet;
 
 	receive();
-	if (msg->type == WIRE_SIGNAL)
+	if (msg->type == WIRE_SIGNAL) {
 		sys(kill, -payload_pid, msg->value);
-	else if (msg->type == WIRE_KILL && tree_payload)
+		if (msg->op == WIRE_TELL)
+			report(WIRE_SIGNALED, STAGE_exec, msg->value);
+	} else if (msg->type == WIRE_KILL && tree_payload) {
 		sys(kill, -payload_pid, SIGKILL); /* the rest when it is reaped */
-	else if (msg->type == WIRE_PAUSE && !tree_payload)
+	} else if (msg->type == WIRE_PAUSE && !tree_payload) {
 		sys(kill, -1, msg->value ? SIGSTOP : SIGCONT); /* all but PID 1 itself */
+	}
 }
 
 /* ------------------------------------------------------------------- reaping -- */

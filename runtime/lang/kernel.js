@@ -1,7 +1,8 @@
 // The interpreter that stays: runs one cell after another in node's own REPL, so that
 // const and let live on and await works at the top. Run in the box, as the payload.
 // Speaks with the library by descriptor 3: frames of 4 bytes length (big-endian) and
-// JSON, one request at a time. lang.c puts kernel_types.js in front.
+// JSON, one request at a time. lang_kernel.c puts kernel_types.js in front, and
+// PROJECT: a folder whose packages a cell may import, or null.
 // Must: turn what a cell does into its event "done", or die. What process.exit() ends,
 // the library starts anew.
 // Mustn't: end because a callback of the user's threw.
@@ -11,6 +12,9 @@ const path = require('path');
 const repl = require('repl');
 const stream = require('stream');
 const util = require('util');
+const vm = require('vm');
+const inspectValue = util.inspect;
+const { O_RDONLY, O_WRONLY, O_CREAT, O_TRUNC, O_NONBLOCK } = fs.constants;
 
 const FRAME_MAX = 64 << 20;
 const GET_MAX = 45 << 20;
@@ -21,16 +25,44 @@ const channel = new net.Socket({ fd: 3, readable: true, writable: true });
 let current = null;	// the request in hand: its id, and what ends it
 let count = 0;
 let lastCall = 0;
+let hasHeard = false;	// of an interrupt, since it was settled last
+const nothing = new vm.Script('Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100)');
 const calls = new Map();
 
 function send(message) {
-	const body = Buffer.from(JSON.stringify(message));
+	// A cell that gave all objects toJSON() did not mean ours.
+	const plain = 'toJSON' in [] ? function (key) { return this[key]; } : undefined;
+	const body = Buffer.from(JSON.stringify(message, plain));
 	const head = Buffer.alloc(4);
 
 	if (body.length > FRAME_MAX - 65536)
 		throw new Untransferable('the message is too large');
 	head.writeUInt32BE(body.length);
 	channel.write(Buffer.concat([head, body]));
+}
+
+// ------------------------------------------------------------------ imports
+
+// Runs in node's own thread for such hooks. What import() finds from the current folder, as
+// the REPL has it, goes before what the project has.
+const RESOLVE = (from) => `export async function resolve(specifier, context, next) {
+	try {
+		return await next(specifier, context);
+	} catch (error) {
+		if (error.code !== 'ERR_MODULE_NOT_FOUND' || /^[./#]|^[a-z]+:/i.test(specifier))
+			throw error;
+		return next(specifier, { ...context, parentURL: ${JSON.stringify(from)} })
+			.catch(() => { throw error; });
+	}
+}`;
+
+// require() has NODE_PATH, which import() ignores. Node has such hooks since 18.19.
+function importFromProject() {
+	const { register } = require('module');
+	const from = require('url').pathToFileURL(path.join(PROJECT, '/')).href;
+
+	if (register)
+		register(`data:text/javascript,${encodeURIComponent(RESOLVE(from))}`);
 }
 
 // ------------------------------------------------------------------- errors
@@ -109,8 +141,8 @@ function importNames(what, from) {
 		(first ? `; var { default: ${first} } = ${star[1]}` : '');
 }
 
-function evaluate(source, name) {
-	return new Promise((resolve, reject) => {
+async function evaluate(source, name) {
+	const over = new Promise((resolve, reject) => {
 		thrown = (error) => reject(asSyntax(error));
 		// While a script runs, the REPL's own watchdog has the signal, which a
 		// listener of ours would take away from it.
@@ -122,8 +154,18 @@ function evaluate(source, name) {
 				resolve({ value }); // boxed: a promise is a value
 		});
 		process.on('SIGINT', interrupted);
-	}).finally(() => { thrown = loose; });
+	});
+
+	try {
+		return await over;
+	} finally {
+		thrown = loose;
+	}
 }
+
+// What V8 and the REPL's own parser say of an import statement. A cell that has run, and threw
+// a SyntaxError itself, runs no second time.
+const WANTS_IMPORT = /outside a module|only valid in async functions|may (?:only appear|appear only)/;
 
 async function runSource(source, name) {
 	try {
@@ -131,9 +173,18 @@ async function runSource(source, name) {
 	} catch (e) {
 		const changed = asDynamic(source);
 
-		if (!(e instanceof SyntaxError) || changed === source)
+		if (!(e instanceof SyntaxError) || changed === source || !WANTS_IMPORT.test(e.message))
 			throw e;
 		return evaluate(changed, name);
+	}
+}
+
+// By await, and not by then(), which a cell may have changed.
+async function pass(work, resolve, reject) {
+	try {
+		resolve(await work());
+	} catch (e) {
+		reject(e);
 	}
 }
 
@@ -141,7 +192,7 @@ async function runSource(source, name) {
 function inHand(work) {
 	return new Promise((resolve, reject) => {
 		current.fail = reject;
-		work().then(resolve, reject);
+		pass(work, resolve, reject);
 	});
 }
 
@@ -152,18 +203,19 @@ function wasInterrupted(error) {
 function failed(error) {
 	if (error instanceof FinalAnswer)
 		return { status: 'final', value: toJson(error.value), repr: inspect(error.value) };
+	hasHeard = hasHeard || wasInterrupted(error);
 	return { status: wasInterrupted(error) ? 'interrupted' : 'error',
 		error: guarded(() => describeError(error),
 			{ name: 'Error', value: '', traceback: [] }) };
 }
 
 function richForms(value, text) {
-	const forms = guarded(() => (value && typeof value[FORMS] === 'function' ?
-		value[FORMS]() : null), null);
+	return guarded(() => {
+		const forms = value && typeof value[FORMS] === 'function' ? value[FORMS]() : null;
 
-	if (!forms || typeof forms !== 'object')
-		return null;
-	return { 'text/plain': text, ...JSON.parse(JSON.stringify(forms)) };
+		return !forms || typeof forms !== 'object' ? null :
+			{ 'text/plain': text, ...JSON.parse(JSON.stringify(forms)) };
+	}, null);
 }
 
 function display(...values) {
@@ -283,28 +335,42 @@ function putFile({ path: name, data, mode, parents = true }) {
 
 	if (parents)
 		fs.mkdirSync(path.dirname(name), { recursive: true });
-	fs.writeFileSync(name, bytes, { mode: mode === undefined ? 0o644 : mode });
-	if (mode !== undefined)
-		fs.chmodSync(name, mode);
+	// A pipe without a reader would hold us up.
+	const fd = fs.openSync(name, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK,
+		mode === undefined ? 0o644 : mode);
+
+	try {
+		fs.writeFileSync(fd, bytes);
+		if (mode !== undefined)
+			fs.fchmodSync(fd, mode);
+	} finally {
+		fs.closeSync(fd);
+	}
 	return { size: bytes.length };
 }
 
 function getFile(request) {
 	const most = Math.min(request.max_bytes || GET_MAX, GET_MAX);
 	// A pipe without a writer would hold us up.
-	const fd = fs.openSync(request.path, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK);
+	const fd = fs.openSync(request.path, O_RDONLY | O_NONBLOCK);
 
 	try {
 		const state = fs.fstatSync(fd);
-		const data = Buffer.alloc(Math.min(most, state.size));
-		let have = 0;
+		const parts = [];
+		let have = 0, n = 1;
 
 		if (!state.isFile())
 			throw new Error(`${request.path} is no regular file`);
-		for (let n = 1; n > 0 && have < data.length; have += n)
-			n = fs.readSync(fd, data, have, data.length - have, have);
-		return { data: data.subarray(0, have).toString('base64'), size: state.size,
-			mode: state.mode & 0o7777, truncated: state.size > have };
+		// To its end: in /proc a file has the size 0. One byte more says that it goes on.
+		for (; n > 0 && have <= most; have += n) {
+			const part = Buffer.alloc(Math.min(most + 1 - have,
+				Math.max(state.size + 1 - have, 65536)));
+
+			n = fs.readSync(fd, part, 0, part.length, have);
+			parts.push(part.subarray(0, n));
+		}
+		return { data: Buffer.concat(parts).subarray(0, most).toString('base64'),
+			size: state.size, mode: state.mode & 0o7777, truncated: have > most };
 	} finally {
 		fs.closeSync(fd);
 	}
@@ -324,6 +390,18 @@ function listFolder(request) {
 		}) };
 }
 
+// An interrupt was sent, and is dealt with before the next cell. libuv calls a signal's
+// listener in the turn after it took the signal, at the latest. One that came as a script
+// ended may be left over in node's watchdog, which would end the next script by it.
+async function settle() {
+	for (let i = 0; i < 3; i++)
+		await new Promise((done) => { setImmediate(done); });
+	if (!hasHeard)
+		guarded(() => nothing.runInThisContext({ breakOnSigint: true }));
+	hasHeard = false;
+	return { status: 'ok' };
+}
+
 const ofFiles = (work) => async (request) => ({ status: 'ok', ...work(request) });
 const OPS = {
 	__proto__: null,
@@ -337,6 +415,7 @@ const OPS = {
 		request.tools.forEach(makeTool);
 		return { status: 'ok' };
 	},
+	settle,
 	exec: runCommand, put: ofFiles(putFile), get: ofFiles(getFile), list: ofFiles(listFolder),
 };
 
@@ -352,7 +431,7 @@ async function answer(request) {
 		mime: null, error: null, exit_code: null };
 	let done;
 
-	current = { id: request.id, fail() {} };
+	current = { id: request.id, op: request.op, fail() {} };
 	try {
 		done = await OPS[request.op](request);
 	} catch (e) {
@@ -378,19 +457,21 @@ function interrupted() {
 
 	error.code = 'ERR_SCRIPT_EXECUTION_INTERRUPTED';
 	error.stack = `Error: ${error.message}`;
+	hasHeard = true;
 	if (current)
 		current.fail(error);
 }
 
+// Of a callback: the cell's in hand, but a command or a file has none.
 function loose(error) {
-	if (current)
+	if (current && current.op === 'execute')
 		current.fail(error);
 	else
 		process.stderr.write(`${inspect(error)}\n`);
 }
 
 function take(frame) {
-	if (frame.call !== undefined)
+	if (Object.hasOwn(frame, 'call'))
 		takeAnswer(frame);
 	else
 		answer(frame);
@@ -401,7 +482,8 @@ channel.on('data', (data) => {
 	held = held.length ? Buffer.concat([held, data]) : data;
 	while (held.length >= 4 && held.length >= 4 + held.readUInt32BE()) {
 		const size = held.readUInt32BE();
-		const frame = JSON.parse(held.toString('utf8', 4, 4 + size));
+		const frame = Object.setPrototypeOf(
+			JSON.parse(held.toString('utf8', 4, 4 + size)), null);
 
 		held = held.subarray(4 + size);
 		take(frame);
@@ -413,5 +495,7 @@ process.on('SIGINT', interrupted);
 process.on('uncaughtException', loose);
 process.on('unhandledRejection', loose);
 globalThis.display = display;
+if (PROJECT)
+	importFromProject();
 process.argv[1] = '<cell>';
 send({ event: 'ready', language: 'javascript', version: process.versions.node });

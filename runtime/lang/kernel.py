@@ -5,14 +5,17 @@
 # that called; leave no frame of ours in a traceback.
 # Mustn't: run user code, not even a repr(), outside of a Cell: only there it can be
 # interrupted, and a copy made by fork() is told from us.
-import _ast, _signal, _thread, fcntl, linecache, os, select
+import _ast, _collections, _signal, _thread, fcntl, linecache, os, select
 from json import JSONEncoder, loads
+
+# A cell may put others into their place: all that follows has these.
+globals().update({name: what for name, what in vars(builtins).items()
+                  if not name.startswith('_') and name not in globals()})
 
 FRAME_MAX = 64 << 20
 AWAIT = _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 FUTURES = 0x1FE2000 | 0x1000000     # every "from __future__" of 3.10 to 3.14
-TRACE_MAX = 500                     # lines
-OURS = __file__.rpartition('/')[0] + '/importlib_bootstrap'
+SOURCES_MAX = 32 << 20              # of cells whose lines tracebacks can show
 TRANSFORMERS = []                   # (tree, _ast) -> tree; a client's, put here by a cell
 dumps = lambda value, **how: JSONEncoder(**how).encode(value)
 encode_frame = JSONEncoder(separators=(',', ':'), allow_nan=False).encode
@@ -29,11 +32,15 @@ class Now:
     flags = 0           # of "from __future__", for later cells
     stdin = False
     next_call = 0
+    sources = _collections.deque()  # names of cells and about what they take, the oldest first
+    sources_size = 0
     loop = None         # of asyncio, once a cell awaited
 
 
 now = Now()
-PID = os.getpid()
+ALL_SIGNALS = _signal.valid_signals()
+getpid, read, write = os.getpid, os.read, os.write
+PID = getpid()
 MAIN_THREAD = _thread.get_ident()
 
 
@@ -44,7 +51,7 @@ class FinalAnswer(BaseException):
 # ------------------------------------------------------------------ interrupts
 
 def on_interrupt(number, frame):
-    if now.child or os.getpid() != PID:
+    if now.child or getpid() != PID:
         raise KeyboardInterrupt
     flush_streams()     # a cell that goes on is killed soon
     if now.shield:
@@ -68,6 +75,21 @@ class Shield:
                 raise KeyboardInterrupt
 
 
+class Masked:
+    """Holds all signals back: an alarm that a cell has set may raise anything, anywhere."""
+
+    def __enter__(self):
+        self.old = _signal.pthread_sigmask(_signal.SIG_BLOCK, ())
+        try:
+            _signal.pthread_sigmask(_signal.SIG_BLOCK, ALL_SIGNALS)
+        except BaseException:   # of a handler: the call has done its work
+            _signal.pthread_sigmask(_signal.SIG_SETMASK, self.old)
+            raise
+
+    def __exit__(self, *error):
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, self.old)
+
+
 # ---------------------------------------------------------------------- frames
 
 def move_channel():
@@ -78,7 +100,7 @@ def move_channel():
 
 
 def refuse_child(what):
-    if now.child or os.getpid() != PID:
+    if now.child or getpid() != PID:
         raise RuntimeError('%s works in the process of the kernel alone, not in a copy '
                            'made by fork()' % what)
 
@@ -92,10 +114,10 @@ def send(message):
         raise Untransferable('the message is too large: %d bytes' % len(data))
     data = memoryview(len(data).to_bytes(4, 'big') + data)
     with Shield(), write_lock:
-        if now.child or os.getpid() != PID:
+        if now.child or getpid() != PID:
             return
         while data:
-            data = data[os.write(CHANNEL, data):]
+            data = data[write(CHANNEL, data):]
 
 
 class Inbox:
@@ -117,8 +139,8 @@ class Inbox:
                 del self.buffer[:size]
                 return loads(frame)
             self.poll.poll()
-            with Shield():      # what is read is kept
-                data = os.read(CHANNEL, 1 << 20)
+            with Masked():      # what is read is kept
+                data = read(CHANNEL, 1 << 20)
                 if not data:
                     os._exit(0)     # the library is gone
                 self.buffer += data
@@ -266,60 +288,6 @@ def mend_streams():
         setattr(sys, '__%s__' % name, stream)
 
 
-# ------------------------------------------------------------------------ errors
-
-def error_text(error):
-    try:
-        return clean(cut(str(error), 1 << 16))
-    except Exception:
-        return '<exception str() failed>'
-
-
-def forget(error, seen):
-    # Our own frames, and what stands above the first line of a cell.
-    if error is None or id(error) in seen:
-        return
-    seen.add(id(error))
-    frames = error.stack
-    first = [i for i, f in enumerate(frames) if f.filename.startswith('<cell ')]
-    kept = [f for f in frames[first[0] if first else 0:]
-            if not f.filename.startswith(OURS)]
-    del frames[:]
-    frames.extend(kept)
-    forget(error.__cause__, seen)
-    forget(error.__context__, seen)
-    for part in getattr(error, 'exceptions', None) or ():
-        forget(part, seen)
-
-
-def describe_error(error):
-    import traceback
-    lines = []
-    try:
-        told = traceback.TracebackException(type(error), error, error.__traceback__)
-        forget(told, set())
-        if isinstance(error, KeyboardInterrupt) and not any(
-                f.filename.startswith('<cell ') for f in told.stack):
-            del told.stack[:]   # it awaited: only the event loop stood there
-        for line in told.format():
-            lines += line.rstrip('\n').split('\n')
-    except Exception as second:     # a __str__ that raises, no memory
-        lines.append('%s (no traceback: %s)' % (type(error).__name__,
-                                                type(second).__name__))
-    if len(lines) > TRACE_MAX:
-        gone = len(lines) - TRACE_MAX
-        lines[TRACE_MAX // 2:-TRACE_MAX // 2] = ['... [%d lines omitted]' % gone]
-    return {'name': clean(type(error).__name__), 'value': error_text(error),
-            'traceback': [clean(cut(line, 1 << 14)) for line in lines]}
-
-
-def exit_code_of(error):
-    code = error.code
-    if code is None:
-        return 0
-    return code & 0xff if isinstance(code, int) else 1
-
-
 # ------------------------------------------------------------------------- cells
 
 def run_code(code):
@@ -394,7 +362,7 @@ class Cell:
         except BaseException as error:
             now.running = False
             self.error = error
-        if now.child or os.getpid() != PID:
+        if now.child or getpid() != PID:
             leave_child(self.error)
         now.late = False
 
@@ -454,6 +422,19 @@ class Environment:
                 os.environ[name] = value
 
 
+def keep_source(name, source):
+    if not isinstance(linecache.cache, dict):
+        linecache.cache = {}
+    lines = (source + '\n').splitlines(True)
+    linecache.cache[name] = (len(source), None, lines, name)
+    now.sources.append((name, 2 * len(source) + 64 * len(lines) + 512))
+    now.sources_size += now.sources[-1][1]
+    while now.sources_size > SOURCES_MAX and len(now.sources) > 1:
+        oldest, size = now.sources.popleft()
+        now.sources_size -= size
+        linecache.cache.pop(oldest, None)
+
+
 def execute(request):
     source, store = request['code'], request.get('store', True)
     if store:
@@ -463,8 +444,7 @@ def execute(request):
     else:
         now.extra += 1
         name = '<cell %d+%d>' % (now.count, now.extra)
-    lines = (source + '\n').splitlines(True)
-    linecache.cache[name] = (len(source), None, lines, name)
+    keep_source(name, source)
     now.stdin = bool(request.get('stdin'))
 
     def run(cell):
@@ -535,7 +515,8 @@ def forget_channel():
         pass
 
 
-OPS = {'execute': execute, 'set': set_values, 'tools': set_tools}
+# settle: an interrupt that is pending is taken before the answer, while no cell runs.
+OPS = {'execute': execute, 'set': set_values, 'tools': set_tools, 'settle': lambda request: {'status': 'ok'}}
 
 
 def answer(request):
@@ -543,6 +524,11 @@ def answer(request):
         done = OPS[request['op']](request)
     except Exception as error:      # the request itself: a tool's name, a tag
         done = {'status': 'error', 'error': describe_error(error)}
+    with Masked():
+        tell(request, done)
+
+
+def tell(request, done):
     flush_streams()
     mend_streams()
     base = {'id': request['id'], 'event': 'done', 'status': 'ok', 'execution_count': now.count,
@@ -555,10 +541,21 @@ def answer(request):
                   value={'$t': 'repr', 'v': lost}))
 
 
+def next_request():
+    # What a handler of the cell's raises now, between two cells, belongs to none.
+    while True:
+        try:
+            return inbox.wait(None)
+        except BaseException as error:
+            text = '\n'.join(guarded(lambda: describe_error(error)['traceback'], []))
+            guarded(lambda: sys.stderr.write(text + '\n'), None)
+
+
 def serve():
     while True:
-        request = inbox.wait(None)
+        request = next_request()
         now.id = request['id']
+        _signal.pthread_sigmask(_signal.SIG_UNBLOCK, (_signal.SIGINT,))
         if _signal.getsignal(_signal.SIGINT) is not on_interrupt:
             _signal.signal(_signal.SIGINT, on_interrupt)
         try:

@@ -2,6 +2,21 @@
 // it, in the box. What JavaScript has no type for becomes the nearest: a tuple an array.
 'use strict';
 
+// A cell may overwrite a global, or declare its name, which then hides it in all scripts, and
+// set what is in it: so we have our own of those.
+const { Atomics, BigInt, Error, Map, Math, Number, Promise, Set, String, SyntaxError, TypeError,
+	Date, process, setImmediate, setTimeout } = globalThis;
+const [Array, Buffer, JSON, Object] = ['Array', 'Buffer', 'JSON', 'Object'].map((name) => ({
+	__proto__: null, ...withStatics(globalThis[name]) }));
+
+function withStatics(of) {
+	const own = globalThis.Object.getOwnPropertyDescriptors(of), out = {};
+
+	for (const name of globalThis.Object.keys(own))
+		out[name] = own[name].value;
+	return out;
+}
+
 const ROOM = 58;	// levels of JSON for one value; a frame has 64
 const NODES_MAX = 2000000;
 const BYTES_MAX = 40 << 20;
@@ -29,7 +44,18 @@ function isPair(text, at) {
 }
 
 function inspect(value) {
-	return clean(cutText(util.inspect(value), REPR_MAX));
+	let text;
+
+	try {
+		text = inspectValue(value);
+	} catch { // of the value's own [util.inspect.custom]
+		try {
+			text = inspectValue(value, { customInspect: false });
+		} catch {
+			text = '<no repr>';
+		}
+	}
+	return clean(cutText(text, REPR_MAX));
 }
 
 function tagged(tag, v) {

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "harness"))
 from cells import BUSY, SYSTEM, UNSUPPORTED, USAGE, Kernel, Refused  # noqa: E402
@@ -348,6 +349,44 @@ def a_hostile_box_says_anything(tap):
         tap.equal(k.run("2")["value"], 2, "even while they go on")
 
 
+# What a cell may overwrite, and no driver may stumble over.
+PYTHON_CELLS = [
+    "import subprocess; builtins.eval = builtins.compile = builtins.print = None", "import linecache; linecache.cache = None",
+    "import json; json.loads = json.dumps = None", "import os; os.getpid = lambda: 1",
+    "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)", "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))",
+    "import sys; sys.settrace(lambda *a: 1 / 0)", "import sys; sys.setrecursionlimit(70)",
+]
+
+
+def cells_leave_the_driver_alone(tap):
+    for code in PYTHON_CELLS:
+        with Kernel() as k:
+            k.run("import builtins; kept = 5")
+            k.run(code)
+            done = k.run("kept + 1")
+            tap.equal((done["value"], done["status"], done["err"]), (6, "ok", ""), code)
+            tap.equal(k.do("exec", argv=["sh", "-c", "echo hi"])["out"], "hi\n", "and a command runs after it")
+            done = k.run("while True: kept += 1", timeout_ms=300)
+            tap.equal((done["status"], done["restarted"]), ("timed_out", False), "and a loop is interrupted")
+    with Kernel() as k:
+        k.run("import signal\ndef late(*_):\n    raise TimeoutError('late')\n"
+              "old = signal.signal(signal.SIGALRM, late); left = signal.setitimer(signal.ITIMER_REAL, 0.1)")
+        time.sleep(0.5)     # between two cells
+        done = k.run("left")
+        tap.equal((done["status"], done["value"], done["restarted"]), ("ok", {"$t": "tuple", "v": [0.0, 0.0]}, False),
+                  "what a handler raises between two cells ends neither")
+        tap.equal(done["err"].splitlines()[-1:], ["TimeoutError: late"], "and is told")
+        k.run("signal.setitimer(signal.ITIMER_REAL, 0.05); import time; time.sleep(5)")
+        tap.equal(k.run("signal.sigpending()")["value"], {"$t": "set", "v": []}, "no signal is held back in a cell")
+        k.run("def f():\n    return 1 / 0")
+        for _ in range(36):
+            k.run("x = '" + "a" * 500000 + "'")
+        tap.equal(k.run("sum(n.startswith('<cell') for n in __import__('linecache').cache) < 36")["value"], True,
+                  "the lines of old cells are forgotten")
+        tap.equal(k.run("f()")["error"]["traceback"][-2:], ['  File "<cell 5>", line 2, in f', "ZeroDivisionError: division by zero"],
+                  "and tracebacks do without")
+
+
 def import_rules_hold_in_cells(tap):
     with Kernel(imports__allow="json") as k:
         tap.equal(k.run("import json\njson.dumps([1])")["value"], "[1]", "what imports.allow names can be imported")
@@ -388,5 +427,6 @@ if __name__ == "__main__":
         state_stays_between_cells, environment_of_one_cell, a_cell_that_goes_on_is_interrupted, a_killed_box_is_told,
         programs_and_awaits, rich_results, output_comes_before_done, every_end_is_a_result, closed_output_comes_back,
         a_fork_is_not_the_kernel, tools_run_on_the_host, values_are_typed, tracebacks_are_the_users,
-        commands_and_files, wrong_requests_are_refused, a_hostile_box_says_anything, import_rules_hold_in_cells, the_life_of_a_kernel_ends,
+        commands_and_files, wrong_requests_are_refused, a_hostile_box_says_anything,
+        cells_leave_the_driver_alone, import_rules_hold_in_cells, the_life_of_a_kernel_ends,
         nothing_is_left]))

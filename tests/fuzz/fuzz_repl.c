@@ -90,6 +90,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct repl_rig rig;
 
 	require(rig_open(&rig));
+	rig.k.is_shell = size % 2 == 1; /* what it says is taken apart further */
 	rig_request(&rig, seen.id);
 	while (size > 0) {
 		unsigned where = *data & 3;

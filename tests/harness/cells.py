@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from box import REPO  # noqa: E402
 
 LOCAL = 2
-USAGE, UNSUPPORTED, BUSY, SYSTEM = -1, -3, -5, -7
+USAGE, POLICY, UNSUPPORTED, BUSY, SYSTEM = -1, -2, -3, -5, -7
 
 
 class Error(c.Structure):
@@ -54,7 +54,8 @@ class Refused(Exception):
 class Kernel:
     """One kernel in a box of its own; keys: net__mode="open" sets net.mode."""
 
-    def __init__(self, language="python", profile=None, life_ms=120000, env=(), argv=(), tier=LOCAL, interpreter=None, **keys):
+    def __init__(self, language="python", profile=None, life_ms=120000, env=(), argv=(), tier=LOCAL, interpreter=None,
+                 project=None, **keys):
         self.err, self.box, self.kernel = Error(size=c.sizeof(Error)), c.c_void_p(), c.c_void_p()
         profile = profile or {"javascript": "node", "bash": "shell"}.get(language, language)
         policy = c.c_void_p()
@@ -67,6 +68,7 @@ class Kernel:
         run = Run(size=c.sizeof(Run), language=language.encode(), timeout_ms=life_ms)
         run.env = (c.c_char_p * (len(env) + 1))(*[e.encode() for e in env], None)
         run.interpreter = interpreter.encode() if interpreter else None
+        run.project = project.encode() if project else None
         if argv:
             run.argv = (c.c_char_p * (len(argv) + 1))(*[a.encode() for a in argv], None)
         self.check(lib.nsbox_kernel_open(c.byref(self.kernel), self.box, c.byref(run), c.byref(self.err)))

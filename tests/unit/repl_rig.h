@@ -18,19 +18,22 @@ struct repl_rig {
 	struct nsbox_box box;
 	struct watch watch;
 	struct nsbox_kernel k;
-	int driver, out, err;	/* the ends that a box would have */
+	int driver, answers, out, err;	/* the ends that a box would have */
 };
 
 static inline bool rig_open(struct repl_rig *r)
 {
-	int ends[2], out[2], err[2];
+	int ends[2], answers[2], out[2], err[2];
 
 	memset(r, 0, sizeof(*r));
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0 ||
+	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, answers) < 0 ||
 	    pipe2(out, O_CLOEXEC | O_NONBLOCK) < 0 || pipe2(err, O_CLOEXEC | O_NONBLOCK) < 0)
 		return false;
 	r->watch.channel = ends[0];
 	r->driver = ends[1];
+	r->watch.answers = answers[0];
+	r->answers = answers[1];
 	r->watch.pipes[0] = out[0];
 	r->out = out[1];
 	r->watch.pipes[1] = err[0];
@@ -52,7 +55,7 @@ static inline void rig_close(struct repl_rig *r)
 {
 	struct repl_request *q;
 	struct repl_event *e;
-	const int fds[] = { r->driver, r->out, r->err, r->watch.channel, r->watch.pipes[0],
+	const int fds[] = { r->driver, r->answers, r->out, r->err, r->watch.channel, r->watch.answers, r->watch.pipes[0],
 			    r->watch.pipes[1], r->watch.epoll, r->k.epoll };
 
 	while ((q = r->k.first) != NULL) {
@@ -64,7 +67,8 @@ static inline void rig_close(struct repl_rig *r)
 		repl_event_free(e);
 	}
 	free(r->k.current);
-	buf_free(&r->k.out);
+	buf_free(&r->k.out.text);
+	buf_free(&r->k.answers.text);
 	buf_free(&r->k.body);
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		close(fds[i]);

@@ -120,8 +120,29 @@ static void base64_matches_the_vectors_of_rfc_4648(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		owned(buf_free) struct buf b = BUF_INIT(64);
 
+		char back[16];
+		size_t len = strlen(rows[i][1]);
+
 		base64_add(&b, rows[i][0], strlen(rows[i][0]));
 		assert_string_equal(buf_text(&b), rows[i][1]);
+		memcpy(back, rows[i][1], len + 1);
+		assert_int_equal(base64_decode(back, &len), 0);
+		assert_int_equal(len, strlen(rows[i][0]));
+		assert_string_equal(back, rows[i][0]);
+	}
+}
+
+static void what_is_no_base64_is_not_decoded(void **state)
+{
+	static const char *const rows[] = { "Z", "Zg=", "Zm9v=", "Zm 9", "Zg==\n", "Zg===", "=", "Z-8_" };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		char text[16];
+		size_t len = strlen(rows[i]);
+
+		memcpy(text, rows[i], len + 1);
+		assert_int_equal(base64_decode(text, &len), -1);
 	}
 }
 
@@ -133,6 +154,7 @@ int main(void)
 		cmocka_unit_test(a_cut_lands_on_the_nearest_border_of_a_character),
 		cmocka_unit_test(bytes_that_are_no_text_are_cut_where_one_wants),
 		cmocka_unit_test(base64_matches_the_vectors_of_rfc_4648),
+		cmocka_unit_test(what_is_no_base64_is_not_decoded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/utf8.h"
 #include "tools/nsbox/say.h"
 
 static bool has_control(const char *text, size_t len)
@@ -36,44 +37,6 @@ bool rpc_true(struct jscan v)
 
 /* --- base64 ------------------------------------------------------------------------------ */
 
-static int sextet(char c)
-{
-	if (c >= 'A' && c <= 'Z')
-		return c - 'A';
-	if (c >= 'a' && c <= 'z')
-		return c - 'a' + 26;
-	if (c >= '0' && c <= '9')
-		return c - '0' + 52;
-	return c == '+' ? 62 : c == '/' ? 63 : -1;
-}
-
-static int decode(char *text, size_t *len)
-{
-	size_t n = *len, at = 0;
-	uint32_t bits = 0;
-	unsigned held = 0;
-
-	for (int i = 0; i < 2 && n > 0 && text[n - 1] == '='; i++)
-		n--;
-	if ((*len != n && *len % 4) || n % 4 == 1)
-		return -1;
-	for (size_t i = 0; i < n; i++) {
-		int six = sextet(text[i]);
-
-		if (six < 0)
-			return -1;
-		bits = bits << 6 | (uint32_t)six;
-		held += 6;
-		if (held >= 8) {
-			held -= 8;
-			text[at++] = (char)(bits >> held);
-		}
-	}
-	text[at] = '\0';
-	*len = at;
-	return 0;
-}
-
 int rpc_base64(struct jscan v, char **out, size_t *len, struct nsbox_error *err)
 {
 	auto_free char *text = NULL;
@@ -85,7 +48,7 @@ int rpc_base64(struct jscan v, char **out, size_t *len, struct nsbox_error *err)
 	r = jscan_string(v, false, &text, len, err);
 	if (r < 0)
 		return r;
-	if (decode(text, len) < 0)
+	if (base64_decode(text, len) < 0)
 		return cli_fail(err, NSBOX_E_USAGE, "not base64 (RFC 4648, one line)");
 	*out = text;
 	text = NULL;
