@@ -200,9 +200,7 @@ void calls_error(struct calls *k, struct calls_socket *s, const struct calls_req
 
 	if (s && s->error)
 		error = s->error;
-	if (s) {
+	if (s)
 		s->error = 0;
-		s->is_told = s->is_told || (s->is_connected && !s->way);
-	}
 	calls_say_int(k, r->head.id, error);
 }
