@@ -31,10 +31,12 @@ def start(flags, *command, pid_file=None, **popen):
     record = tempfile.TemporaryFile(dir=SCRATCH)
     where = ["-p", pid_file] if pid_file else []
 
+    popen.setdefault("stdin", subprocess.DEVNULL)
+
     def give_record():
         os.dup2(record.fileno(), 9, inheritable=True)
 
-    proc = subprocess.Popen([CALLSBOX, *settings(flags), *where, "--", *command], stdin=subprocess.DEVNULL,
+    proc = subprocess.Popen([CALLSBOX, *settings(flags), *where, "--", *command],
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ(popen.pop("env", None)),
                             cwd=SCRATCH, preexec_fn=give_record, pass_fds=(9,), **popen)
     return proc, record

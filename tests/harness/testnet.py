@@ -231,7 +231,7 @@ def connections_under_way():
 
 def packets_sent():
     """TCP segments and datagrams that left this host so far, once earlier connections are over.
-    Not ARP and its like, which the kernel sends when it wants."""
+    Not ARP and its like, which the kernel sends when it wants; nor what went over lo."""
     end = time.monotonic() + READY_SECONDS
     while connections_under_way():
         if time.monotonic() > end:
@@ -240,8 +240,10 @@ def packets_sent():
     four = counters("/proc/net/snmp")
     with open("/proc/net/snmp6", encoding="ascii") as f:
         six = dict(line.split() for line in f)
+    with open("/proc/net/dev", encoding="ascii") as f:
+        own = next(int(line.split()[10]) for line in f if line.split()[0] == "lo:")
     return (four["Tcp", "OutSegs"] + four["Tcp", "RetransSegs"] + four["Udp", "OutDatagrams"] +
-            int(six["Udp6OutDatagrams"]))
+            int(six["Udp6OutDatagrams"])) - own
 
 
 if __name__ == "__main__":
