@@ -191,7 +191,7 @@ static int mediate(int number, void *context)
 	struct assignment *to = context;
 	uint16_t *answer = &to->answers->of[number];
 
-	if (*answer == ANSWER_ALLOW || answer_is_check(*answer))
+	if (*answer == ANSWER_ALLOW || *answer == ANSWER_LOG || answer_is_check(*answer))
 		*answer = to->answer;
 	return 0;
 }

@@ -53,6 +53,8 @@ const struct seccomp_override seccomp_calls[] = {
 	{ 0, CHECK_CALLS_GETSOCKOPT, "getsockopt", "the supervisor knows how a connect ended" },
 	{ 0, CHECK_CALLS_SETSOCKOPT, "setsockopt", "some options are ways past connect" },
 	{ 0, CHECK_CALLS_IOCTL, "ioctl", "sockets tell of the host's interfaces" },
+	/* Init reads the payload's memory, and would wait for who serves a fault of it. */
+	{ 0, EPERM, "userfaultfd", "could make init wait for the payload" },
 };
 const size_t seccomp_calls_count = ARRAY_SIZE(seccomp_calls);
 

@@ -259,6 +259,8 @@ const struct seccomp_wall seccomp_walls[] = {
 	  "may set the times of a file that it has open; of one by name init does it" },
 	{ "chown fchown lchown fchownat utime utimes futimesat", EPERM, WALL_SHARED,
 	  "changes whatever its user owns, wherever that lies" },
+	/* Init reads the payload's memory, and would wait for who serves a fault of it. */
+	{ "userfaultfd", EPERM, WALL_SHARED, "could make init wait for the payload" },
 	/* As where there are none: programs then copy modes alone. */
 	{ "setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr "
 	  "removexattrat", EOPNOTSUPP, WALL_SHARED,

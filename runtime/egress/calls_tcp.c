@@ -6,8 +6,9 @@
  * socket is connected to a port of 127.0.0.1 where nothing is answered: so it is in
  * SYN_SENT, poll(2) waits, and connect(2) says EINPROGRESS, as with any server far away. When the
  * destination was judged and reached, a socket of ours, bound to that port, connects to the
- * box's: a simultaneous open (RFC 9293, 3.5), and both are connected at once. That socket is
- * the box's side of the relay. When it was refused, shutdown(2) takes the box's socket back.
+ * box's: a simultaneous open (RFC 9293, 3.5). That socket is the box's side of the relay. On
+ * loopback both are connected before connect(2) returns, unless the machine is so busy that the
+ * kernel puts its packets off. When it was refused, shutdown(2) takes the box's socket back.
  * What a rule refuses is answered at once, since it is known at once.
  *
  * connect(2) to the box's own addresses leads to its own servers (calls_serve.c).
@@ -33,8 +34,9 @@ struct calls_way {
 	struct calls_way *next, **self;
 	struct calls *k;
 	struct calls_socket *s;
-	struct conn *conn;	/* NULL: to a server in the box */
+	struct conn *conn;	/* NULL: to a server in the box, or to the stub */
 	struct source local;	/* the box's socket; watched while its own kernel connects it */
+	struct source ours;	/* our end of it, until both are connected; -1: none */
 	uint64_t waiter;	/* a call that waits for the end; 0: none */
 	struct timer late;	/* SO_SNDTIMEO of it */
 };
@@ -78,7 +80,7 @@ static struct calls_way *begin_way(struct calls *k, struct calls_socket *s, stru
 	if (!w)
 		return NULL;
 	*w = (struct calls_way){ .k = k, .s = s, .next = k->ways, .self = &k->ways,
-				 .local.fd = r->fd };
+				 .local.fd = r->fd, .ours.fd = -1 };
 	r->fd = -1;
 	if (w->next)
 		w->next->self = &w->next;
@@ -92,8 +94,12 @@ static void drop_way(struct calls_way *w)
 {
 	if (w->conn)
 		conn_drop(w->conn);
-	else if (w->local.ready)
+	if (w->local.ready)
 		loop_remove(&w->k->e->loop, &w->local);
+	if (w->ours.fd >= 0) {
+		loop_remove(&w->k->e->loop, &w->ours);
+		close(w->ours.fd);
+	}
 	timer_clear(&w->late);
 	close(w->local.fd);
 	*w->self = w->next;
@@ -146,14 +152,13 @@ static void wait_for(struct calls_way *w, uint64_t id)
 		timer_set(&w->k->e->loop, &w->late, loop_now() + us);
 }
 
+/* As with any connect(2) that a signal ends: the socket goes on connecting. */
 bool calls_tcp_cancel(struct calls *k, uint64_t id)
 {
 	for (struct calls_way *w = k->ways; w; w = w->next)
 		if (w->waiter == id) {
 			w->waiter = 0;
-			shutdown(w->local.fd, SHUT_RDWR);
-			w->s->is_connected = false;
-			drop_way(w);
+			timer_clear(&w->late);
 			return true;
 		}
 	return false;
@@ -162,7 +167,7 @@ bool calls_tcp_cancel(struct calls *k, uint64_t id)
 /* --- to the outside --------------------------------------------------------------------------- */
 
 /* Our end of the box's socket, which waits for it: a simultaneous open. */
-static int couple(struct calls *k, int theirs)
+static int open_ours(const struct calls *k, int theirs)
 {
 	const struct sockaddr_in here = { .sin_family = AF_INET, .sin_port = htons(k->hold_port),
 					  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -178,10 +183,57 @@ static int couple(struct calls *k, int theirs)
 	    (connect(fd, (const struct sockaddr *)&there, sizeof(there)) < 0 &&
 	     errno != EINPROGRESS))
 		return -1;
-	/* On loopback the handshake is over before connect(2) returns. */
-	if (calls_state(fd) != TCP_ESTABLISHED || calls_state(theirs) != TCP_ESTABLISHED)
-		return -1;
 	return take_fd(fd);
+}
+
+static bool is_open(const struct calls_way *w)
+{
+	return calls_state(w->ours.fd) == TCP_ESTABLISHED &&
+	       calls_state(w->local.fd) == TCP_ESTABLISHED;
+}
+
+/* Both ends are there, or will never be. */
+static void coupled(struct calls_way *w, bool is_good)
+{
+	struct calls *k = w->k;
+	struct conn *c = w->conn;
+	int fd = is_good ? w->ours.fd : -1;
+
+	if (w->ours.ready)
+		loop_remove(&k->e->loop, &w->ours);
+	if (!is_good && w->ours.fd >= 0)
+		close(w->ours.fd);
+	w->ours.fd = -1;
+	end_way(w, is_good ? 0 : ECONNREFUSED);
+	if (c && is_good)
+		conn_relay(c, fd);
+	else if (c)
+		conn_drop(c);
+	else if (is_good)
+		stub_serve_client(k->stub, fd);
+}
+
+static void ours_ready(struct source *source, uint32_t events)
+{
+	struct calls_way *w = PART_OF(source, struct calls_way, ours);
+	bool may_be = !(events & (EPOLLERR | EPOLLHUP)) &&
+		      (!w->conn || conn_is_allowed(w->conn)); /* the rules may be new since */
+
+	coupled(w, may_be && is_open(w));
+}
+
+static void couple(struct calls_way *w)
+{
+	w->ours.fd = open_ours(w->k, w->local.fd);
+	if (w->ours.fd < 0 || is_open(w)) {
+		coupled(w, w->ours.fd >= 0);
+		return;
+	}
+	w->ours.ready = ours_ready;
+	if (loop_add(&w->k->e->loop, &w->ours, EPOLLOUT) < 0) {
+		w->ours.ready = NULL;
+		coupled(w, false);
+	}
 }
 
 static int errno_of(enum reach how)
@@ -204,33 +256,14 @@ static int errno_of(enum reach how)
 static void reached(struct conn *c, enum reach how)
 {
 	struct calls_way *w = c->owner;
-	int fd = how == REACH_OPEN ? couple(w->k, w->local.fd) : -1;
 
-	if (how != REACH_OPEN) {
-		end_way(w, errno_of(how));
-		return;
-	}
-	end_way(w, fd < 0 ? ECONNREFUSED : 0);
-	if (fd < 0)
-		conn_drop(c);
+	if (how == REACH_OPEN)
+		couple(w);
 	else
-		conn_relay(c, fd);
+		end_way(w, errno_of(how));
 }
 
-/* Whoever it asked on port 53: our name server (see gate.c). */
-static void connect_to_stub(struct calls *k, struct calls_socket *s, struct calls_request *r)
-{
-	int fd = couple(k, r->fd);
-
-	if (fd < 0)
-		shutdown(r->fd, SHUT_RDWR);
-	s->is_connected = fd >= 0;
-	s->is_told = true;
-	calls_say(k, r->head.id, fd < 0 ? ECONNREFUSED : 0, 0);
-	if (fd >= 0)
-		stub_serve_client(k->stub, fd);
-}
-
+/* A resolver of the program's own: ours answers in its place (see gate.c). */
 static bool is_for_stub(const struct egress_dest *d, const struct egress_verdict *v)
 {
 	return d->port == INLET_DNS_PORT && !(v->allowed && v->why == EGRESS_BY_ALLOW);
@@ -269,15 +302,13 @@ static void connect_outside(struct calls *k, struct calls_socket *s, struct call
 	s->peer_port = to->port;
 	s->own = calls_own_for(s->family, &to->addr);
 	s->is_connected = true;
-	if (is_for_stub(&d, &v)) {
-		connect_to_stub(k, s, r);
-		return;
-	}
 	w = begin_way(k, s, r);
-	if (w)
+	if (w && !is_for_stub(&d, &v))
 		w->conn = conn_begin(k->e, &d, reached, w);
-	if (w && w->conn) {
+	if (w && (w->conn || is_for_stub(&d, &v))) {
 		wait_for(w, r->head.id);
+		if (!w->conn)
+			couple(w);
 		return;
 	}
 	shutdown(w ? w->local.fd : r->fd, SHUT_RDWR);
@@ -335,6 +366,8 @@ static void connect_inside(struct calls *k, struct calls_socket *s, struct calls
 
 static void disconnect(struct calls *k, struct calls_socket *s, const struct calls_request *r)
 {
+	if (s->way && s->way->waiter)
+		calls_say(k, s->way->waiter, ECONNABORTED, 0);
 	if (s->way)
 		drop_way(s->way);
 	disconnect_real(r->fd);

@@ -37,7 +37,7 @@ enum { AT_A_TIME = 64 };	/* notifications of one turn */
 
 struct broker {
 	int listener, sock;	/* -1: over */
-	long looked_ms;		/* when look_for_dead() did */
+	long looked_ms;		/* when look_around() did */
 	unsigned used;		/* of `waiting`: all that is in use is below */
 	struct notice waiting[BROKER_WAITING];
 };
@@ -267,6 +267,22 @@ static void answer(struct broker *b, struct notice *n, const struct calls_answer
 	forget(b, n);
 }
 
+/* The one that came; -1: none; TOO_MANY: what nobody may send, and all of it is closed. */
+enum { TOO_MANY = -2 };
+static int descriptor_of(struct msghdr *msg)
+{
+	struct cmsghdr *c = CMSG_FIRSTHDR(msg);
+	const int *fds = c ? (const int *)CMSG_DATA(c) : 0;
+
+	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+		return -1;
+	if (c->cmsg_len == CMSG_LEN(sizeof(int)))
+		return fds[0];
+	for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++)
+		sys(close, fds[i]);
+	return TOO_MANY;
+}
+
 /* 1: there was one; 0: no more for now; -1: the supervisor is gone, or makes no sense. */
 static int hear_supervisor(struct broker *b)
 {
@@ -287,10 +303,9 @@ static int hear_supervisor(struct broker *b)
 	} while (got == -EINTR);
 	if (got == -EAGAIN)
 		return 0;
-	if (got > 0 && msg.msg_controllen >= sizeof(struct cmsghdr) &&
-	    control.head.cmsg_type == SCM_RIGHTS && control.head.cmsg_len == CMSG_LEN(sizeof(int)))
-		fd = *(int *)CMSG_DATA(&control.head);
-	if (got >= (long)sizeof(*a) && a->magic == CALLS_MAGIC && a->how && a->how < CALLS_HOW_END &&
+	if (got > 0)
+		fd = descriptor_of(&msg);
+	if (got >= (long)sizeof(*a) && fd != TOO_MANY && a->magic == CALLS_MAGIC && a->how && a->how < CALLS_HOW_END &&
 	    a->error < 4096 && a->value <= CALLS_DATA_MAX && a->name_len <= CALLS_NAME_MAX &&
 	    a->size <= CALLS_DATA_MAX && got == (long)(sizeof(*a) + a->name_len + a->size)) {
 		n = find(b, a->id);
@@ -305,19 +320,26 @@ static int hear_supervisor(struct broker *b)
 	return (int)got;
 }
 
-/* Who was killed while its call was held is not told of. */
-static void look_for_dead(struct broker *b)
+/* Nobody tells of who was killed while its call was held, or has a signal to handle. */
+static void look_around(struct broker *b)
 {
-	for (unsigned i = b->used; i-- > 0 && i < b->used;) {
+	for (unsigned i = b->used; i-- > 0;) {
 		struct notice *n = &b->waiting[i];
 		struct calls_ask cancel = { .magic = CALLS_MAGIC, .what = CALLS_CANCEL };
+		int error;
 
-		if (!n->is_used || is_valid(b, n->id))
+		if (!n->is_used)
+			continue;
+		error = notice_signal(n);
+		if (!error && is_valid(b, n->id))
 			continue;
 		cancel.id = n->id;
 		/* Full: then at the next tick. */
-		if (b->sock < 0 || ask(b, &cancel, 0, -1) > 0)
-			forget(b, n);
+		if (b->sock >= 0 && ask(b, &cancel, 0, -1) < 0)
+			continue;
+		if (error) /* of whoever has the number now; but then nobody waits for @id */
+			fail(b, n->id, error);
+		forget(b, n);
 	}
 }
 
@@ -376,7 +398,7 @@ void broker_turn(struct broker *b, const struct pollfd *fds, int count)
 			lose_supervisor(b);
 	}
 	if (b->used && now_ms() - b->looked_ms >= BROKER_TICK_MS) {
-		look_for_dead(b);
+		look_around(b);
 		b->looked_ms = now_ms();
 	}
 }

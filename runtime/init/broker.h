@@ -13,7 +13,7 @@ struct broker;
 struct broker *broker_begin(int listener, int sock);
 
 /* What to poll for: at most BROKER_FDS; returns how many were written. */
-enum { BROKER_FDS = 2, BROKER_TICK_MS = 500 };
+enum { BROKER_FDS = 2, BROKER_TICK_MS = 200 };
 int broker_fds(struct broker *b, struct pollfd fds[BROKER_FDS]);
 /* After poll(2), with what broker_fds() gave, or without news: does what there is to do. */
 void broker_turn(struct broker *b, const struct pollfd *fds, int count);

@@ -30,6 +30,7 @@
 #include <linux/filter.h>
 #include <linux/prctl.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -323,10 +324,41 @@ static void find_walls(void)
 	is_walled = 1;
 }
 
+/*
+ * What the payload inherits, the broker did not make: a datagram socket sends where its caller
+ * says, past the broker (policy/seccomp_calls.c). Streams have no such call.
+ */
+static bool may_inherit(int fd)
+{
+	int is[3] = { 0, 0, 0 };
+	static const int what[3] = { SO_DOMAIN, SO_TYPE, SO_PROTOCOL };
+	uint32_t len = sizeof(int);
+
+	for (int i = 0; i < 3; i++)
+		if (sys(getsockopt, fd, SOL_SOCKET, what[i], &is[i], &len) < 0)
+			return i == 0; /* no socket, or closed */
+	if (is[0] == AF_UNIX)
+		return is[1] == SOCK_STREAM || is[1] == SOCK_SEQPACKET;
+	return (is[0] == AF_INET || is[0] == AF_INET6) && is[1] == SOCK_STREAM &&
+	       is[2] == IPPROTO_TCP;
+}
+
+/* The broker's socket; what the payload inherits. 0, or -errno. */
+static long begin_calls(const struct payload *p)
+{
+	for (int fd = 0; fd <= 2; fd++)
+		if (!may_inherit(fd))
+			return -EPROTOTYPE;
+	if ((p->flags & WIRE_START_CHANNEL) && !may_inherit(BOX_FD_CHANNEL))
+		return -EPROTOTYPE;
+	return sys(fcntl, BOX_FD_CALLS, F_SETFD, FD_CLOEXEC);
+}
+
 static void read_start(struct payload *p)
 {
 	const struct wire_start *start = (const struct wire_start *)packet;
 	size_t n = (size_t)receive();
+	long r;
 
 	if (start->head.type != WIRE_START || n < sizeof(*start) ||
 	    start->filter_len > BPF_MAXINSNS ||
@@ -339,8 +371,6 @@ static void read_start(struct payload *p)
 		leave(125);
 	if ((p->flags & WIRE_START_HELD) && !start->filter_len)
 		leave(125);
-	if ((p->flags & WIRE_START_CALLS) && sys(fcntl, BOX_FD_CALLS, F_SETFD, FD_CLOEXEC) < 0)
-		leave(125);
 	if ((p->flags & WIRE_START_TREE) && sys(prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
 		leave(125);
 	if (p->flags & WIRE_START_WALLS)
@@ -350,6 +380,11 @@ static void read_start(struct payload *p)
 	if ((p->flags & WIRE_START_HELD) &&
 	    modes_begin((const char *)(p->filter + p->filter_len), start->place_len) < 0)
 		leave(125);
+	r = p->flags & WIRE_START_CALLS ? begin_calls(p) : 0;
+	if (r < 0) {
+		report(WIRE_FAIL, STAGE_init, (int)-r);
+		leave(125);
+	}
 }
 
 static void obey(long payload_pid)

@@ -1,7 +1,7 @@
 /*
  * notice.c - see notice.h. Runs in init.
  *
- * Must:    read each byte of the payload once; write into the payload alone, through the
+ * Must:    judge by a copy, and read for that each byte of the payload once; write into the payload alone, through the
  *          descriptor of its memory that was opened while it was held.
  * Mustn't: take a length of the payload's for more than there is room.
  */
@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <stddef.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -24,8 +25,7 @@ enum {
 	INT = 4,
 };
 
-/* A copy of the socket, or none: what is asked of the supervisor then has none either. */
-enum kind { KIND_OTHER, KIND_TCP, KIND_PAIR };
+enum kind { KIND_STREAM, KIND_TCP, KIND_PAIR, KIND_STRANGE };
 
 struct reading {
 	struct notice *n;
@@ -46,9 +46,10 @@ static int put(const struct notice *n, uint64_t to, const void *from, size_t len
 	return sys(pwrite64, n->mem, from, len, to) == (long)len ? 0 : EFAULT;
 }
 
-static long open_memory(uint32_t tid)
+/* @name: seven letters at most. */
+static long open_of_thread(uint32_t tid, const char *name, int flags)
 {
-	char path[24] = "/proc/", digits[12];
+	char path[32] = "/proc/", digits[12];
 	int n = 6, k = 0;
 
 	do {
@@ -58,11 +59,10 @@ static long open_memory(uint32_t tid)
 	while (k)
 		path[n++] = digits[--k];
 	path[n++] = '/';
-	path[n++] = 'm';
-	path[n++] = 'e';
-	path[n++] = 'm';
+	while (*name)
+		path[n++] = *name++;
 	path[n] = '\0';
-	return sys(openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);
+	return sys(openat, AT_FDCWD, path, flags | O_CLOEXEC, 0);
 }
 
 static long copy_socket(uint32_t tid, int fd)
@@ -78,18 +78,22 @@ static long copy_socket(uint32_t tid, int fd)
 /* -errno: no socket. */
 static int kind_of(int fd)
 {
-	int family = 0, type = 0;
-	uint32_t len = sizeof(family);
-	long r = sys(getsockopt, fd, SOL_SOCKET, SO_DOMAIN, &family, &len);
+	static const int what[3] = { SO_DOMAIN, SO_TYPE, SO_PROTOCOL };
+	int is[3] = { 0, 0, 0 };
+	uint32_t len = sizeof(is[0]);
 
-	len = sizeof(type);
-	if (r >= 0)
-		r = sys(getsockopt, fd, SOL_SOCKET, SO_TYPE, &type, &len);
-	if (r < 0)
-		return (int)r;
-	if (family == AF_INET || family == AF_INET6)
+	for (int i = 0; i < 3; i++) {
+		long r = sys(getsockopt, fd, SOL_SOCKET, what[i], &is[i], &len);
+
+		if (r < 0)
+			return (int)r;
+	}
+	if ((is[0] == AF_INET || is[0] == AF_INET6) && is[1] == SOCK_STREAM &&
+	    is[2] == IPPROTO_TCP)
 		return KIND_TCP;
-	return family == AF_UNIX && type == SOCK_SEQPACKET ? KIND_PAIR : KIND_OTHER;
+	if (is[0] == AF_UNIX && is[1] == SOCK_SEQPACKET)
+		return KIND_PAIR;
+	return is[0] == AF_UNIX && is[1] == SOCK_STREAM ? KIND_STREAM : KIND_STRANGE;
 }
 
 /* -------------------------------------------------------------------- readers -- */
@@ -314,16 +318,13 @@ static int whose(const struct call *c, const struct seccomp_notif *call, int fd)
 		return -kind;
 	if (kind == KIND_PAIR)
 		return 0;
-	if (kind == KIND_OTHER)
+	if (kind == KIND_STRANGE)
+		return EACCES; /* nothing that the box may hold (init.c, may_inherit()) */
+	if (kind == KIND_STREAM)
 		return c->may_pass ? NOTICE_PASS : EACCES;
 	if (c->what == CALLS_SEND || c->what == CALLS_RECV || c->what == CALLS_SETOPT)
 		return NOTICE_PASS; /* of a connected stream the kernel reads no name */
 	return c->what == CALLS_GETOPT && (int)call->data.args[2] != SO_ERROR ? NOTICE_PASS : 0;
-}
-
-static int errno_of(long r)
-{
-	return r == -ESRCH ? NOTICE_GONE : (int)-r;
 }
 
 int notice_read(struct notice *n, const struct seccomp_notif *call, struct calls_ask *head,
@@ -335,6 +336,7 @@ int notice_read(struct notice *n, const struct seccomp_notif *call, struct calls
 	long fd;
 
 	n->id = call->id;
+	n->tid = call->pid;
 	if (!c)
 		return ENOSYS; /* no row of the filter's */
 	*head = (struct calls_ask){ .magic = CALLS_MAGIC, .what = c->what, .id = call->id };
@@ -342,15 +344,74 @@ int notice_read(struct notice *n, const struct seccomp_notif *call, struct calls
 	if (c->what != CALLS_SOCKET) {
 		fd = copy_socket(call->pid, (int)call->data.args[0]);
 		if (fd < 0)
-			return errno_of(fd);
+			return (int)-fd;
 		n->fd = (int)fd;
 		error = whose(c, call, n->fd);
 	}
 	if (!error && c->has_memory) {
-		n->mem = (int)open_memory(call->pid);
-		error = n->mem < 0 ? errno_of(n->mem) : 0;
+		n->mem = (int)open_of_thread(call->pid, "mem", O_RDWR);
+		error = n->mem < 0 ? -n->mem : 0;
 	}
 	return error ? error : c->read(&r);
+}
+
+/* -------------------------------------------------------------------- signals -- */
+
+static uint64_t number_at(const char *text, int base)
+{
+	uint64_t n = 0;
+
+	for (; *text == ' ' || *text == '\t'; text++)
+		;
+	for (;; text++) {
+		int digit = *text >= '0' && *text <= '9'   ? *text - '0'
+			    : *text >= 'a' && *text <= 'f' ? *text - 'a' + 10
+							   : 16;
+		if (digit >= base)
+			return n;
+		n = n * (unsigned)base + (unsigned)digit;
+	}
+}
+
+/* The number behind this name of proc_pid_status(5); 0: it is not there. */
+static uint64_t field(const char *text, const char *name, int base)
+{
+	for (int i = 0, k; text[i]; i++) {
+		if (i && text[i - 1] != '\n')
+			continue;
+		for (k = 0; name[k] && text[i + k] == name[k]; k++)
+			;
+		if (!name[k] && text[i + k] == ':')
+			return number_at(text + i + k + 1, base);
+	}
+	return 0;
+}
+
+/*
+ * Only a fatal signal ends a call that init has read of (init.c, load_filter()). Any other would
+ * wait for as long as the call does, so it is looked for. ERESTARTSYS lets the kernel do as
+ * the handler was asked for (SA_RESTART), but it must not reach a thread that then has no
+ * signal to handle. One that waits for the whole process may be another thread's: EINTR.
+ */
+int notice_signal(const struct notice *n)
+{
+	enum { ERESTARTSYS = 512 };
+	static char text[4096];
+	long fd = open_of_thread(n->tid, "status", O_RDONLY);
+	long got = fd < 0 ? -1 : sys(read, fd, text, sizeof(text) - 1);
+	uint64_t deaf, own, shared;
+
+	if (fd >= 0)
+		sys(close, fd);
+	if (got <= 0)
+		return 0;
+	text[got] = '\0';
+	deaf = field(text, "SigBlk", 16) | field(text, "SigIgn", 16);
+	own = field(text, "SigPnd", 16) & ~deaf;
+	shared = field(text, "ShdPnd", 16) & ~deaf;
+	if (own || (shared && field(text, "Threads", 10) == 1))
+		return ERESTARTSYS;
+	return shared ? EINTR : 0;
 }
 
 /* -------------------------------------------------------------------- answers -- */

@@ -11,6 +11,7 @@ enum { BROKER_WAITING = 256 };	/* calls that wait for the supervisor at a time *
 
 struct notice {
 	uint64_t id;
+	uint32_t tid;
 	int mem, fd;		/* the thread's memory; a copy of its socket; -1: none */
 	uint8_t is_used;
 	uint8_t may_pass;	/* the kernel may carry it out: no address of it matters */
@@ -32,6 +33,8 @@ struct seccomp_notif;
 enum { NOTICE_PASS = -1, NOTICE_GONE = -2 };
 int notice_read(struct notice *n, const struct seccomp_notif *call, struct calls_ask *head,
 		unsigned char *body);
+/* Is there a signal that the call keeps waiting? The errno that ends it for that; 0: none. */
+int notice_signal(const struct notice *n);
 /* What the supervisor said, into the payload. What the call returns, or -errno. */
 long notice_write(const struct notice *n, const struct calls_answer *a, const unsigned char *body);
 

@@ -156,6 +156,52 @@ def dead_signal(host):
     return f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"exit {os.WEXITSTATUS(status)}"
 
 
+def disconnect_under_way(host, port):
+    """AF_UNSPEC from another thread ends a connect that waits."""
+    libc = __import__("ctypes").CDLL(None, use_errno=True)
+    s = socket.socket()
+    said = []
+
+    def wait():
+        try:
+            s.connect(resolved(host, port))
+            said.append("connected")
+        except OSError as e:
+            said.append(name_of(e.errno))
+
+    t = threading.Thread(target=wait, daemon=True)
+    t.start()
+    time.sleep(0.5)
+    libc.connect(s.fileno(), struct.pack("H14x", socket.AF_UNSPEC), 16)
+    t.join(TIMEOUT)
+    return "waits" if t.is_alive() else "ok"
+
+
+def interrupted(call):
+    """What a call of libc that waits says to a signal with a handler that does not restart."""
+    libc = __import__("ctypes").CDLL(None, use_errno=True)
+    ctypes = __import__("ctypes")
+    signal.signal(signal.SIGALRM, lambda *_: None)
+    signal.siginterrupt(signal.SIGALRM, True)
+    signal.setitimer(signal.ITIMER_REAL, 0.5, 0)
+    r = call(libc)
+    return name_of(ctypes.get_errno()) if r < 0 else "ok"
+
+
+def handled_signal(host, port):
+    s = socket.socket()
+    to = struct.pack("=H", socket.AF_INET) + struct.pack("!H4s8x", int(port), socket.inet_aton(host))
+    return interrupted(lambda libc: libc.connect(s.fileno(), to, len(to)))
+
+
+def handled_signal_udp():
+    ctypes = __import__("ctypes")
+    s = socket.socket(type=socket.SOCK_DGRAM)
+    s.bind(("127.0.0.1", 0))
+    room, name, size = ctypes.create_string_buffer(99), ctypes.create_string_buffer(16), ctypes.c_int(16)
+    return interrupted(lambda libc: libc.recvfrom(s.fileno(), room, 99, 0, name, ctypes.byref(size)))
+
+
 # --- descriptors ----------------------------------------------------------------------
 
 def dup(host, port):
