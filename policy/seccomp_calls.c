@@ -140,7 +140,12 @@ static const struct seccomp_clause setsockopt_clauses[] = {
 	OF_IPV6(IPV6_MULTICAST_HOPS), OF_IPV6(IPV6_MULTICAST_LOOP),
 };
 
-/* What the level refuses as well (seccomp_rules.c), and all of sockets but SIOCATMARK. */
+/*
+ * What the level refuses as well (seccomp_rules.c), and all of sockets but SIOCATMARK. Of files
+ * none: who owns one may change flags, make it unchangeable (FS_IOC_ENABLE_VERITY) or put a
+ * snapshot beside it (btrfs) by a descriptor that is open for reading. The type of a
+ * terminal's is 'T', and so is that of FIONREAD and its relatives.
+ */
 static const struct seccomp_clause ioctl_clauses[] = {
 	{ { EQ(1, TIOCSTI) }, EPERM },
 	{ { EQ(1, TIOCLINUX) }, EPERM },
@@ -148,9 +153,11 @@ static const struct seccomp_clause ioctl_clauses[] = {
 	{ { EQ(1, TIOCSETD) }, EPERM },
 	{ { EQ(1, SIOCATMARK) }, ALLOW },
 	{ { EQ_MASKED(1, 0xff00, 0x8900) }, EPERM },
+	{ { EQ_MASKED(1, 0xff00, 0x5400) }, ALLOW },
 };
 
 #define CHECK(id, rows, other) [id - CHECK_CALLS_FIRST] = { rows, ARRAY_SIZE(rows), other }
+#define CHECK_N(id, rows, n, other) [id - CHECK_CALLS_FIRST] = { rows, n, other }
 
 static const struct seccomp_check checks[CHECK_END - CHECK_CALLS_FIRST] = {
 	CHECK(CHECK_CALLS_SOCKET, socket_clauses, EPROTONOSUPPORT),
@@ -161,7 +168,8 @@ static const struct seccomp_check checks[CHECK_END - CHECK_CALLS_FIRST] = {
 	CHECK(CHECK_CALLS_RECVFROM, recvfrom_clauses, ALLOW),
 	CHECK(CHECK_CALLS_GETSOCKOPT, getsockopt_clauses, ALLOW),
 	CHECK(CHECK_CALLS_SETSOCKOPT, setsockopt_clauses, ENOPROTOOPT),
-	CHECK(CHECK_CALLS_IOCTL, ioctl_clauses, ALLOW),
+	CHECK_N(CHECK_CALLS_IOCTL, ioctl_clauses, 6, ALLOW),
+	CHECK(CHECK_HELD_IOCTL, ioctl_clauses, ENOTTY),
 };
 
 const struct seccomp_check *seccomp_calls_check(uint16_t answer)

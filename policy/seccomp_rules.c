@@ -253,12 +253,14 @@ const struct seccomp_wall seccomp_walls[] = {
 	/* IOPRIO_WHO_* begin at 1. */
 	{ "ioprio_set", EPERM, WALL_ALWAYS, "changes other processes of its user" },
 	/* Init does it, for files in the run's own folder (runtime/init/modes.c). */
-	{ "chmod fchmod fchmodat fchmodat2", ANSWER_NOTIFY, WALL_SHARED,
+	{ "chmod fchmod fchmodat fchmodat2 utimensat", ANSWER_NOTIFY, WALL_SHARED,
 	  "changes whatever its user owns, wherever that lies" },
-	{ "utimensat", CHECK_OWN_TIMES, WALL_SHARED,
-	  "may set the times of a file that it has open; of one by name init does it" },
+	{ "file_setattr", EPERM, WALL_SHARED,
+	  "changes whatever its user owns, wherever that lies" },
 	{ "chown fchown lchown fchownat utime utimes futimesat", EPERM, WALL_SHARED,
 	  "changes whatever its user owns, wherever that lies" },
+	{ "ioctl", CHECK_HELD_IOCTL, WALL_SHARED,
+	  "changes files of its user that are open for reading" },
 	/* Init reads the payload's memory, and would wait for who serves a fault of it. */
 	{ "userfaultfd", EPERM, WALL_SHARED, "could make init wait for the payload" },
 	/* As where there are none: programs then copy modes alone. */
@@ -388,10 +390,6 @@ static const struct seccomp_clause prlimit_clauses[] = {
 static const struct seccomp_clause own_0_clauses[] = {
 	{ { EQ(0, 0) }, ALLOW },
 };
-/* futimens() has no path. */
-static const struct seccomp_clause own_times_clauses[] = {
-	{ { EQ(1, 0), EQ(1 | ARG_HIGH, 0) }, ALLOW },
-};
 /* What takes a user, PRIO_USER or IOPRIO_WHO_USER, means all processes of the caller's. */
 static const struct seccomp_clause own_1_clauses[] = {
 	{ { NE(1, 0) }, EPERM },
@@ -425,7 +423,6 @@ static const struct seccomp_check checks[CHECK_CALLS_FIRST - CHECK_FIRST] = {
 	CHECK(CHECK_PRLIMIT, prlimit_clauses, ALLOW),
 	CHECK(CHECK_OWN_0, own_0_clauses, EPERM),
 	CHECK(CHECK_OWN_1, own_1_clauses, EPERM),
-	CHECK(CHECK_OWN_TIMES, own_times_clauses, ANSWER_NOTIFY),
 };
 
 const struct seccomp_check *seccomp_check_of(uint16_t answer)

@@ -53,7 +53,6 @@ enum {
 	CHECK_SETRLIMIT,
 	CHECK_PRLIMIT,
 	CHECK_OWN_0,		/* argument 0, a pid, is 0: the caller itself */
-	CHECK_OWN_TIMES,	/* argument 1, a path, is NULL */
 	CHECK_OWN_1,		/* argument 1, a pid, is 0, and argument 0 no user's */
 	CHECK_CALLS_SOCKET,	/* from here on those of seccomp_calls.c */
 	CHECK_CALLS_SOCKETPAIR,
@@ -64,6 +63,7 @@ enum {
 	CHECK_CALLS_GETSOCKOPT,
 	CHECK_CALLS_SETSOCKOPT,
 	CHECK_CALLS_IOCTL,
+	CHECK_HELD_IOCTL,	/* the same, and none of files */
 	CHECK_END
 };
 #define CHECK_FIRST CHECK_CLONE

@@ -86,6 +86,8 @@ int walls_check(const struct policy *p, const struct nsbox_run *run, const struc
 		  "copy results out (--artifacts), or empty fs.protect and fs.protect_home" },
 		{ p->fs.write.n && id->uids.count, "fs.write of a box whose user is not the caller",
 		  "run nsbox as the user whose folder it is" },
+		{ p->devices.allow.n && !id->uids.count, "devices.allow",
+		  "run nsbox as root of the container" },
 		{ (run->flags & NSBOX_RUN_TTY) != 0, "a terminal of the box's own", "leave -t out" },
 	};
 

@@ -281,6 +281,8 @@ int modes_answer(const struct seccomp_notif *call, int (*is_valid)(const void *a
 {
 	const uint64_t *args = (const uint64_t *)call->data.args;
 	const struct mode_call *c = find(call->data.nr);
+	/* utimensat() without one is futimens(). */
+	int has_name = c->path >= 0 && (args[c->path] || c->mode >= 0);
 	int flags = c->flags < 0 ? 0 : (int)args[c->flags], error = 0;
 	struct wanted w = { .mode = c->mode < 0 ? 0 : (uint32_t)args[c->mode] & 07777 };
 	long fd;
@@ -291,12 +293,12 @@ int modes_answer(const struct seccomp_notif *call, int (*is_valid)(const void *a
 		return EPERM;
 	if (c->times >= 0)
 		error = read_times(call->pid, args[c->times], &w);
-	if (!error && c->path >= 0)
+	if (!error && has_name)
 		error = read_name(call->pid, args[c->path]);
 	if (error)
 		return error;
-	fd = c->fd >= 0 ? copy_fd(call->pid, (int)args[c->fd])
-			: open_name(call->pid, c->dir < 0 ? AT_FDCWD : (int)args[c->dir],
+	fd = !has_name ? copy_fd(call->pid, (int)args[c->fd < 0 ? c->dir : c->fd])
+		       : open_name(call->pid, c->dir < 0 ? AT_FDCWD : (int)args[c->dir],
 				    !(flags & AT_SYMLINK_NOFOLLOW));
 	if (fd < 0)
 		return (int)-fd;

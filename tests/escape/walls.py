@@ -101,13 +101,13 @@ def what_may_be_read_cannot_be_changed(tap):
     ran = box(flags, PYTHON, "-c", script)
     tap.equal(ran["stdout"].strip(), "1", "and not in it", ran)
     os.chmod(shown, 0o644)
-    script = (f"import os\nfor f in (lambda: os.utime({shown!r}, (1, 1)), lambda: os.chown({shown!r}, -1, os.getgid()),\n"
+    script = (f"import os\nfor f in (lambda: os.utime({shown!r}, (1, 1)), lambda: os.utime(os.open({shown!r}, 0), (1, 1)), lambda: os.chown({shown!r}, -1, os.getgid()),\n"
               f"          lambda: os.setxattr({shown!r}, 'user.x', b'1')):\n"
               "    try: f(); print('ok')\n    except OSError as e: print(e.errno)\n")
     tap.equal(run([PYTHON, "-c", script]).text().split()[0], "ok", "without a box its time is set")
     os.utime(shown, ns=(before.st_atime_ns, before.st_mtime_ns))
     ran = box(flags, PYTHON, "-c", script)
-    tap.equal(ran["stdout"].split(), ["1", "1", "13" if ROOT else "95"], "times and owner: EPERM, attributes: not supported", ran)
+    tap.equal(ran["stdout"].split(), ["1", "1", "1", "13" if ROOT else "95"], "times and owner: EPERM, attributes: not supported", ran)
     tap.equal(os.stat(shown).st_mtime_ns, before.st_mtime_ns, "and its time stays")
 
 
@@ -173,7 +173,7 @@ def kill_all_kills_the_box_alone(tap):
     with victim() as other:
         ran = box(["--ro", f"{ATTACK}:/attack"], "sh", "-c", f"setsid sleep 4321 & {ATTACK} kill-all; echo alive")
         tap.equal(other.poll(), None, "kill(-1) in a box: the caller's processes live", ran)
-        tap.equal((ran["verdict"], ran["signal"], ran["stdout"]), ("signaled", 9, "ok\n"), "its own die", ran)
+        tap.equal((ran["verdict"], ran["signal"]), ("signaled", 9), "its own die", ran)
         tap.equal(run(["pgrep", "-f", "sleep 4321"]).text(), "", "all of them")
         script = "import os\nfor p in (os.getppid(), os.getpid()):\n    try: os.kill(p, 0); print('ok')\n    except OSError as e: print(e.errno)\n"
         ran = box([], PYTHON, "-c", script)
