@@ -160,9 +160,9 @@ long do_fds(struct child_args *a, const struct op *op)
 	(void)op;
 	for (unsigned i = 0; i < n; i++) {
 		/* The box's own /dev/null, not the host's: it can be opened again by name. */
-		if (*from[i] < 0 && i <= BOX_FD_INIT)
+		if (i <= BOX_FD_INIT && *from[i] < 0)
 			*from[i] = (int)sys(openat, AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC, 0);
-		if (*from[i] < 0 && i <= BOX_FD_INIT)
+		if (i <= BOX_FD_INIT && *from[i] < 0)
 			return *from[i];
 		r = *from[i] < 0 ? 0 : move_up(from[i]);
 		if (r < 0)

@@ -192,7 +192,6 @@ static int send_go(int sock, struct nsbox_error *err)
 	return err_sys(err, "tell the child to go on");
 }
 
-/* Does init answer for the payload's calls? */
 static bool has_calls(const struct plan *plan)
 {
 	for (uint32_t i = 0; i < plan->op_count; i++)
