@@ -9,6 +9,7 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -254,6 +255,54 @@ def names_of_requests_are_judged(tap):
         tap.ok(any(d["layer"] == "egress" and "evil.test" in d["what"] for d in ran.record["denials"]), "and is recorded", ran)
 
 
+def no_rule_opens_the_hosts_loopback(tap):
+    """Not even its name server: the stub answers there. (Port 53 is root's to serve.)"""
+    if os.getuid() != 0:
+        return
+    listener = subprocess.Popen([PYTHON, "-c", "import socket, time\nfor k in (socket.SOCK_STREAM, socket.SOCK_DGRAM):\n"
+                                 "    s = socket.socket(type=k); s.bind(('127.0.0.53', 53)); globals()[str(k)] = s\n"
+                                 "    k == 1 and s.listen()\nprint('up', flush=True)\nwhile True:\n    c, _ = globals()["
+                                 "str(socket.SOCK_STREAM)].accept(); print('came', flush=True)"], stdout=subprocess.PIPE)
+    try:
+        listener.stdout.readline()
+        flags = [*allow("api.good.test", "127.0.0.0/8:53", "127.0.0.0/8:53/udp"), "--allow-private", "127.0.0.0/8"]
+        ask = ["dig", "+short", "+tries=1", "+time=3", "@127.0.0.53", "api.good.test", "A"]
+        for how in ("+notcp", "+tcp"):
+            tap.ok(run([*ask, how]).rc != 0, f"dig {how}: the host's own server does not answer")
+            ran = calls(flags, *ask, how)
+            tap.ok(ran.rc == 0 and len(ran.text().split(".")) == 4, f"dig {how}: in a box the stub does", ran)
+    finally:
+        listener.kill()
+        out, _ = listener.communicate()
+    tap.equal(out.count(b"came"), 1, "the host's server has heard of the one control")
+
+
+def what_is_inherited_is_no_way_past_the_broker(tap):
+    script = f"import socket; s = socket.socket(fileno=0); print(s.sendto(b'x', ('{BAD}', 7777)))"
+    for kind, want in ((socket.SOCK_DGRAM, 125), (socket.SOCK_STREAM, 0)):
+        with socket.socket(type=kind) as s:
+            if kind == socket.SOCK_STREAM:
+                s.connect((GOOD, 7))
+                ran = calls(ALLOWED, "/bin/true", stdin=s)
+            else:
+                tap.equal(s.sendto(b"x", (BAD, 7777)), 1, "a datagram socket sends to anybody")
+                ran = calls(ALLOWED, PYTHON, "-c", script, stdin=s)
+            tap.equal(ran.rc, want, f"{kind.name} as standard input", ran)
+
+
+def a_supervisor_that_sleeps_stalls_nobody_else(tap):
+    """Init goes on: it reaps, tells the end, and lets go of who is killed."""
+    script = ("input(); print('up', flush=True); input()\npid = os.fork()\n"
+              f"if pid == 0: socket.socket()\n"
+              "__import__('time').sleep(0.5); os.kill(pid, 15); print(os.waitpid(pid, 0)[1], flush=True)")
+    begun = time.monotonic()
+    with running(script) as (say, pid, _):
+        os.kill(pid, signal.SIGSTOP)
+        said = say()
+    tap.equal(said, "15", "who waits for a supervisor that sleeps can be killed, and is reaped")
+    tap.ok(time.monotonic() - begun < 30, "and the end is told without its report")
+
+
 def caps_hold(tap):
     flags = [*ALLOWED, "--set", "net.connections=3"]
     script = ("import socket\nkept = []\nfor i in range(5):\n    s = socket.socket()\n"
@@ -279,7 +328,7 @@ def closed_sockets_leave_nothing(tap):
     script = ("def some(n):\n    for i in range(n):\n"
               f"        s = socket.create_connection(('{GOOD}', 7)); s.send(b'x'); s.recv(1); s.close()\n"
               "        u = socket.socket(type=socket.SOCK_DGRAM); u.sendto(b'x', ('127.0.0.1', 9)); u.close()\n"
-              "for n in (1, 300):\n    input(); some(n); print('done', flush=True)\ninput()")
+              "for n in (1, 300):\n    input(); some(n); print('done', flush=True)")
     with running(script) as (say, pid, first):
         until_closed()
         before = descriptors(pid)
@@ -355,5 +404,6 @@ if __name__ == "__main__":
         connections_are_those_of_any_program, what_would_go_past_connect_is_refused,
         servers_and_clients_of_one_program_meet, datagrams_go_and_come, denials_are_those_of_any_box,
         a_denial_sends_nothing_and_takes_no_time, nobody_wins_a_race_for_an_address, clients_of_the_world_work,
-        names_of_requests_are_judged, caps_hold, bulk_goes_through, closed_sockets_leave_nothing,
+        names_of_requests_are_judged, no_rule_opens_the_hosts_loopback,
+        what_is_inherited_is_no_way_past_the_broker, a_supervisor_that_sleeps_stalls_nobody_else, caps_hold, bulk_goes_through, closed_sockets_leave_nothing,
         without_its_supervisor_there_is_no_network, nothing_is_left]))
