@@ -1,11 +1,12 @@
 /*
  * callsbox.c - a program whose network is a matter of calls, and nothing else of a box
  *
- *   callsbox [-s KEY=VALUE]... [-p PID_FILE] -- CMD...
+ *   callsbox [-s KEY=VALUE]... [-n KEY=VALUE] [-p PID_FILE] -- CMD...
  *
  * The filter (policy/seccomp_calls.c), init with its broker, the real nsbox-egress: started
  * as the launcher starts them, without Landlock, folders or limits. -s sets a key of the policy
- * (net.mode is filtered); -p writes the supervisor's process id. The record goes to
+ * (net.mode is filtered); -p writes the supervisor's process id. Upon SIGUSR1
+ * the setting of -n replaces the rules, and "new rules" goes to stderr. The record goes to
  * descriptor 9 where that is open. The exit status is the command's.
  */
 #include "base/cleanup.h"
@@ -15,9 +16,11 @@
 #include "runtime/wire.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -59,8 +62,48 @@ static void send_start(int sock, const struct bpf *filter)
 		die("tell init what to start", NULL);
 }
 
-/* The wait status of the command. */
-static int hear_end(int sock)
+/* KEY=VALUE, once for each value of a list. */
+static void set(struct policy *p, char *assignment)
+{
+	struct nsbox_error err = NSBOX_ERROR_INIT;
+	char *equals = strchr(assignment, '=');
+
+	if (!equals)
+		die(assignment, NULL);
+	*equals = '\0';
+	if (policy_set(p, assignment, equals + 1, &err) < 0)
+		die(assignment, &err);
+}
+
+static volatile sig_atomic_t is_to_renew;
+
+static void renew_soon(int signal)
+{
+	(void)signal;
+	is_to_renew = 1;
+}
+
+/* @setting: KEY=VALUE, beside the network's mode; NULL: none. */
+static void renew(struct egress_link *l, char *setting)
+{
+	struct nsbox_error err = NSBOX_ERROR_INIT;
+	struct policy p = { 0 };
+	struct identity id;
+
+	is_to_renew = 0;
+	policy_init(&p, NULL);
+	policy_set(&p, "net.mode", "filtered", NULL);
+	if (setting)
+		set(&p, setting);
+	if (policy_check(&p, &err) < 0 || identity_find(&id, &err) < 0 ||
+	    egress_update(l, &p, &id, &err) < 0)
+		die("new rules", &err);
+	fprintf(stderr, "new rules\n");
+	policy_free(&p);
+}
+
+/* The wait status of the command; @setting: of renew(). */
+static int hear_end(int sock, struct egress_link *l, char *setting)
 {
 	union {
 		struct wire_msg head;
@@ -70,6 +113,10 @@ static int hear_end(int sock)
 	for (;;) {
 		ssize_t n = recv(sock, &m, sizeof(m), 0);
 
+		if (is_to_renew)
+			renew(l, setting);
+		if (n < 0 && errno == EINTR)
+			continue;
 		if (n < (ssize_t)sizeof(m.head))
 			die("init ended without a word", NULL);
 		if (m.head.type == WIRE_FAIL) {
@@ -94,6 +141,8 @@ static void start_supervisor(struct egress_link *l, const struct policy *p, int 
 	    egress_hand_over(l, WIRE_TAG_CALLS, 1, &theirs, 1, &err) < 0 ||
 	    egress_hand_over(l, 0, 0, NULL, 0, &err) < 0)
 		die("start the supervisor", &err);
+	if (egress_settle(l, epoll_create1(EPOLL_CLOEXEC)) < 0)
+		die("watch the supervisor", NULL);
 	close(theirs);
 }
 
@@ -128,19 +177,6 @@ static char *init_path(const char *self)
 	return path;
 }
 
-/* KEY=VALUE, once for each value of a list. */
-static void set(struct policy *p, char *assignment)
-{
-	struct nsbox_error err = NSBOX_ERROR_INIT;
-	char *equals = strchr(assignment, '=');
-
-	if (!equals)
-		die(assignment, NULL);
-	*equals = '\0';
-	if (policy_set(p, assignment, equals + 1, &err) < 0)
-		die(assignment, &err);
-}
-
 int main(int argc, char **argv)
 {
 	struct nsbox_error err = NSBOX_ERROR_INIT;
@@ -148,6 +184,7 @@ int main(int argc, char **argv)
 	struct policy p = { 0 };
 	struct egress_link link;
 	const char *pid_file = NULL;
+	char *setting = NULL;
 	int sock[2], calls[2], status, c;
 	char *own = init_path(argv[0]);
 	static char init_name[] = "nsbox-init";
@@ -155,9 +192,11 @@ int main(int argc, char **argv)
 
 	policy_init(&p, NULL);
 	policy_set(&p, "net.mode", "filtered", NULL);
-	while ((c = getopt(argc, argv, "+s:p:")) != -1) {
+	while ((c = getopt(argc, argv, "+s:n:p:")) != -1) {
 		if (c == 's')
 			set(&p, optarg);
+		else if (c == 'n')
+			setting = optarg;
 		else if (c == 'p')
 			pid_file = optarg;
 		else
@@ -172,6 +211,7 @@ int main(int argc, char **argv)
 	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, calls) < 0)
 		die("make pairs", NULL);
 	egress_init(&link);
+	sigaction(SIGUSR1, &(struct sigaction){ .sa_handler = renew_soon }, NULL);
 	start_supervisor(&link, &p, calls[1]);
 	write_pid(pid_file, link.process.pid);
 	argv[--optind] = init_name; /* init's own name, in the place of "--" */
@@ -181,7 +221,7 @@ int main(int argc, char **argv)
 	close(sock[1]);
 	close(calls[0]);
 	send_start(sock[0], &filter);
-	status = hear_end(sock[0]);
+	status = hear_end(sock[0], &link, setting);
 	if (waitpid(init, NULL, 0) != init)
 		die("wait for init", NULL);
 	write_record(&link, &p);

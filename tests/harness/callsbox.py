@@ -26,10 +26,10 @@ def settings(flags):
     return out
 
 
-def start(flags, *command, pid_file=None, **popen):
+def start(flags, *command, pid_file=None, new=None, **popen):
     """A running one, and the file that its record goes to."""
     record = tempfile.TemporaryFile(dir=SCRATCH)
-    where = ["-p", pid_file] if pid_file else []
+    where = (["-p", pid_file] if pid_file else []) + (["-n", new] if new else [])
 
     popen.setdefault("stdin", subprocess.DEVNULL)
 
