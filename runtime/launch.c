@@ -193,7 +193,6 @@ static int send_go(int sock, struct nsbox_error *err)
 	return err_sys(err, "tell the child to go on");
 }
 
-/* Does init answer for the payload's calls? */
 static bool has_calls(const struct plan *plan)
 {
 	for (uint32_t i = 0; i < plan->op_count; i++)
@@ -218,7 +217,7 @@ static int send_start(int sock, const struct launch_request *r, struct nsbox_err
 	struct iovec iov[3] = {
 		{ &start, sizeof(start) },
 		{ filter_size ? r->payload_filter->insn : NULL, filter_size },
-		{ (char *)r->place, r->place ? strlen(r->place) + 1 : 0 },
+		{ (char *)(uintptr_t)r->place, r->place ? strlen(r->place) + 1 : 0 },
 	};
 	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 3 };
 

@@ -46,3 +46,11 @@ $(B)/tests/test_egress_program $(B)/asan/tests/test_egress_program: | $(B)/bin/n
 # These include the sources that they test.
 $(foreach b,tests/test_rpc asan/tests/test_rpc fuzz/fuzz_rpc,$(B)/$(b)): \
 	$(wildcard tools/nsbox/rpc*.[ch])
+
+# The network by calls, alone: it starts what the launcher starts, so it is of this build.
+ifneq ($(LIB_CFLAGS),)
+proof-bins: $(B)/tests/callsbox
+endif
+$(B)/tests/callsbox: tests/harness/callsbox.c $(B)/lib/internal.a $(B)/gen/init.bin $(B)/bin/nsbox-egress
+	@mkdir -p $(@D)
+	$(CC) $(LIB_CFLAGS) $(CFLAGS) -o $@ $< $(B)/lib/internal.a -ljansson

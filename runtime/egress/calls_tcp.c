@@ -266,7 +266,11 @@ static void reached(struct conn *c, enum reach how)
 /* A resolver of the program's own: ours answers in its place (see gate.c). */
 static bool is_for_stub(const struct egress_dest *d, const struct egress_verdict *v)
 {
-	return d->port == INLET_DNS_PORT && !(v->allowed && v->why == EGRESS_BY_ALLOW);
+	/* No rule makes the host's loopback the box's, be it for a name server. */
+	bool is_own = d->addr && calls_is_own(d->addr);
+
+	return d->port == INLET_DNS_PORT &&
+	       (is_own || !(v->allowed && v->why == EGRESS_BY_ALLOW));
 }
 
 static struct egress_verdict judge(struct calls *k, struct egress_dest *d,

@@ -353,18 +353,23 @@ static int send_to(struct calls_end *e, const struct calls_dest *to, const uint8
 {
 	struct calls *k = e->k;
 	struct flow key = { .dst = to->addr, .dport = to->port };
+	bool is_own = calls_is_own(&to->addr);
 	int error = auto_bind(e);
 
 	if (error || !to->port)
 		return error ? error : EINVAL;
-	if (calls_is_own(&to->addr) && (to->port != INLET_DNS_PORT || k->by_port[to->port])) {
+	if (is_own && (to->port != INLET_DNS_PORT || k->by_port[to->port])) {
 		send_inside(e, to, data, len);
 		return 0;
 	}
 	key.src = calls_own_for(e->s->family, &to->addr);
 	key.sport = e->port;
 	k->udp_refused = false;
-	udp_take(k->udp, &key, data, len);
+	/* No rule makes the host's loopback the box's, be it for a name server. */
+	if (is_own)
+		udp_ask_stub(k->udp, &key, data, len);
+	else
+		udp_take(k->udp, &key, data, len);
 	return k->udp_refused ? ECONNREFUSED : 0;
 }
 

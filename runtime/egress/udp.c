@@ -105,7 +105,7 @@ static void dns_reply(void *arg, const uint8_t *data, size_t len)
 	free(q);
 }
 
-static void ask_stub(struct udp_relay *u, const struct flow *key, const uint8_t *data, size_t len)
+void udp_ask_stub(struct udp_relay *u, const struct flow *key, const uint8_t *data, size_t len)
 {
 	struct question *q = u->asked < ASKED_MAX ? malloc(sizeof(*q)) : NULL;
 	const struct stub_client client = { dns_reply, q, false };
@@ -140,7 +140,7 @@ void udp_take(struct udp_relay *u, const struct flow *key, const uint8_t *data, 
 	if (f)
 		udp_flow_send(f, data, len);
 	else if (udp_is_for_stub(u, &d))
-		ask_stub(u, key, data, len);
+		udp_ask_stub(u, key, data, len);
 	else if (udp_may_go(u, &d))
 		udp_flow_begin(u, key, &d, data, len);
 	else

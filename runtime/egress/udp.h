@@ -43,6 +43,8 @@ int udp_start_to(struct udp_relay *u, struct egress *e, struct stub *stub,
 		 const struct udp_sink *sink);
 /* A datagram of the box: from key->src to key->dst, which are not normalised. */
 void udp_take(struct udp_relay *u, const struct flow *key, const uint8_t *data, size_t len);
+/* The same for the stub, whoever was asked. */
+void udp_ask_stub(struct udp_relay *u, const struct flow *key, const uint8_t *data, size_t len);
 /* e->rules or e->config are new: flows that they do not allow end. */
 void udp_rules_changed(struct udp_relay *u);
 /* All flows end. The stub must have answered everything. */

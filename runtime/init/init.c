@@ -377,7 +377,7 @@ static void read_start(struct payload *p)
 		find_walls();
 	p->filter = (const struct sock_filter *)(start + 1);
 	p->filter_len = start->filter_len;
-	if ((p->flags & WIRE_START_HELD) &&
+	if ((p->flags & WIRE_START_WALLS) &&
 	    modes_begin((const char *)(p->filter + p->filter_len), start->place_len) < 0)
 		leave(125);
 	r = p->flags & WIRE_START_CALLS ? begin_calls(p) : 0;

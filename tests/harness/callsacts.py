@@ -8,6 +8,7 @@ import array
 import asyncio
 import errno
 import fcntl
+import multiprocessing
 import os
 import select
 import signal
@@ -17,22 +18,16 @@ import sys
 import threading
 import time
 
-TIMEOUT = 20
+from callsacts_udp import *     # noqa: F403, E402: main() looks acts up by name
+from callsacts_udp import TIMEOUT, interrupted, name_of, resolved  # noqa: E402
+
 MSG_FASTOPEN = 0x20000000
-
-
-def name_of(error):
-    return errno.errorcode.get(error, str(error))
 
 
 def tcp(family=socket.AF_INET):
     s = socket.socket(family)
     s.settimeout(TIMEOUT)
     return s
-
-
-def resolved(host, port, kind=socket.SOCK_STREAM, family=socket.AF_INET):
-    return socket.getaddrinfo(host, int(port), family, kind)[0][4]
 
 
 def echoed(s, data=b"ping"):
@@ -177,29 +172,10 @@ def disconnect_under_way(host, port):
     return "waits" if t.is_alive() else "ok"
 
 
-def interrupted(call):
-    """What a call of libc that waits says to a signal with a handler that does not restart."""
-    libc = __import__("ctypes").CDLL(None, use_errno=True)
-    ctypes = __import__("ctypes")
-    signal.signal(signal.SIGALRM, lambda *_: None)
-    signal.siginterrupt(signal.SIGALRM, True)
-    signal.setitimer(signal.ITIMER_REAL, 0.5, 0)
-    r = call(libc)
-    return name_of(ctypes.get_errno()) if r < 0 else "ok"
-
-
 def handled_signal(host, port):
     s = socket.socket()
     to = struct.pack("=H", socket.AF_INET) + struct.pack("!H4s8x", int(port), socket.inet_aton(host))
     return interrupted(lambda libc: libc.connect(s.fileno(), to, len(to)))
-
-
-def handled_signal_udp():
-    ctypes = __import__("ctypes")
-    s = socket.socket(type=socket.SOCK_DGRAM)
-    s.bind(("127.0.0.1", 0))
-    room, name, size = ctypes.create_string_buffer(99), ctypes.create_string_buffer(16), ctypes.c_int(16)
-    return interrupted(lambda libc: libc.recvfrom(s.fileno(), room, 99, 0, name, ctypes.byref(size)))
 
 
 # --- descriptors ----------------------------------------------------------------------
@@ -456,152 +432,27 @@ def asyncio_server(port):
     return asyncio.run(main())
 
 
-# --- datagrams -----------------------------------------------------------------------------------
+def processes():
+    """multiprocessing: a pool, a queue, and a manager by TCP."""
+    from multiprocessing.managers import BaseManager
 
-def udp(kind=socket.AF_INET):
-    s = socket.socket(kind, socket.SOCK_DGRAM)
-    s.settimeout(TIMEOUT)
-    return s
+    class Manager(BaseManager):
+        pass
 
-
-def udp_echo(host, port):
-    """sendto and recvfrom: the answer comes from who was asked."""
-    with udp() as s:
-        to = resolved(host, port, socket.SOCK_DGRAM)
-        s.sendto(b"hi", to)
-        data, who = s.recvfrom(100)
-        return f"{data.decode()} {who == to}"
-
-
-def udp_echo6(host, port):
-    with udp(socket.AF_INET6) as s:
-        to = resolved(host, port, socket.SOCK_DGRAM, socket.AF_INET6)
-        s.sendto(b"hi", to)
-        data, who = s.recvfrom(100)
-        return f"{data.decode()} {who == to}"
+    Manager.register("twice", callable=lambda x: x * 2)
+    with multiprocessing.Pool(2) as pool:
+        squares = pool.map(abs, (-1, -2, -3))
+    m = Manager(("127.0.0.1", 0), b"key")
+    m.start()
+    c = Manager(m.address, b"key")
+    c.connect()
+    return f"{squares} {c.twice(21)}"
 
 
-def udp_connected(host, port):
-    with udp() as s:
-        to = resolved(host, port, socket.SOCK_DGRAM)
-        s.connect(to)
-        s.send(b"one")
-        first = s.recv(100).decode()
-        s.settimeout(None)
-        os.write(s.fileno(), b"two")
-        return f"{first}, {os.read(s.fileno(), 100).decode()}, {s.getpeername() == to} {s.getsockname()[0]}"
-
-
-def udp_blocking(host, port):
-    """recvfrom that waits in the kernel."""
-    with udp() as s:
-        s.settimeout(None)
-        to = resolved(host, port, socket.SOCK_DGRAM)
-        s.sendto(b"wait", to)
-        return s.recvfrom(100)[0].decode()
-
-
-def udp_message(host, port):
-    with udp() as s:
-        to = resolved(host, port, socket.SOCK_DGRAM)
-        s.sendmsg([b"by ", b"message"], [], 0, to)
-        one, two = bytearray(7), bytearray(20)
-        n, _, flags, who = s.recvmsg_into([one, two])
-        return f"{(one + two)[:n].decode()} {flags} {who == to}"
-
-
-def udp_many(host, port, other):
-    """Answers of two servers, taken in turns with and without their names."""
-    with udp() as s:
-        a, b = (resolved(h, port, socket.SOCK_DGRAM) for h in (host, other))
-        said = []
-        for i in range(12):
-            to = (a, b)[i % 2]
-            s.sendto(str(i).encode(), to)
-            if i % 3:
-                data, who = s.recvfrom(100)
-                said.append(data == b"echo %d" % i and who == to)
-            else:
-                said.append(s.recv(100) == b"echo %d" % i)
-        return str(all(said))
-
-
-def udp_denied(host, port):
-    with udp() as s:
-        try:
-            s.sendto(b"no", (host, int(port)))
-            return s.recvfrom(10)[0].decode()
-        except OSError as e:
-            return name_of(e.errno)
-
-
-def udp_denied_connected(host, port):
-    """The error is there for who asks; who only receives is woken."""
-    with udp() as s:
-        s.connect((host, int(port)))
-        s.send(b"no")
-        select.select([s], [], [], TIMEOUT)
-        return name_of(s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
-
-
-def udp_nothing():
-    with udp() as s:
-        s.setblocking(False)
-        try:
-            s.recvfrom(10)
-            return "ok"
-        except OSError as e:
-            return name_of(e.errno)
-
-
-def udp_time():
-    with udp() as s:
-        s.settimeout(None)
-        s.bind(("127.0.0.1", 0))
-        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 0, 200000))
-        try:
-            s.recvfrom(10)
-            return "ok"
-        except OSError as e:
-            return name_of(e.errno)
-
-
-def udp_server(port):
-    with udp() as s, udp() as c:
-        s.bind(("127.0.0.1", int(port)))
-        c.sendto(b"question", ("127.0.0.1", int(port)))
-        data, who = s.recvfrom(100)
-        s.sendto(data.upper(), who)
-        answer, back = c.recvfrom(100)
-        return f"{answer.decode()} {back[1]} {s.getsockname()}"
-
-
-def udp_kind():
-    with udp() as s:
-        return f"{s.getsockopt(1, 3)} {s.getsockopt(1, 39)} {s.getsockopt(1, 38)}"
-
-
-def udp_asyncio(host, port):
-    class Client(asyncio.DatagramProtocol):
-        def __init__(self, said):
-            self.said = said
-
-        def connection_made(self, transport):
-            transport.sendto(b"aio")
-
-        def datagram_received(self, data, addr):
-            self.said.set_result(data.decode())
-
-        def error_received(self, exc):
-            self.said.set_result(name_of(exc.errno))
-
-    async def main():
-        loop = asyncio.get_running_loop()
-        said = loop.create_future()
-        await loop.create_datagram_endpoint(lambda: Client(said), remote_addr=resolved(host, port))
-        return await asyncio.wait_for(said, TIMEOUT)
-
-    return asyncio.run(main())
+def waits(seconds):
+    """A process that does nothing, for what happens meanwhile."""
+    time.sleep(float(seconds))
+    return "done"
 
 
 def crowd(host, port, count):
