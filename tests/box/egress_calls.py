@@ -67,6 +67,7 @@ def connections_are_those_of_any_program(tap):
         (f"dead_signal {SILENT}", "signal 15", None),
         (f"handled_signal {SILENT} 80", "EINTR", None),
         ("handled_signal_udp", "EINTR", None),
+        (f"unblocking {SILENT} {GOOD} 7", "ok", None),
         (f"dup {GOOD} 7", "0 ok", None),
         (f"passed {GOOD} 7", "0 ok", None),
         (f"closed {GOOD} 7", "12345", None),
