@@ -49,6 +49,7 @@ $(foreach b,tests/test_rpc asan/tests/test_rpc fuzz/fuzz_rpc,$(B)/$(b)): \
 
 # The network by calls, alone: it starts what the launcher starts, so it is of this build.
 ifneq ($(LIB_CFLAGS),)
+PROOF_BINS += $(B)/tests/callsbox
 proof-bins: $(B)/tests/callsbox
 endif
 $(B)/tests/callsbox: tests/harness/callsbox.c $(B)/lib/internal.a $(B)/gen/init.bin $(B)/bin/nsbox-egress

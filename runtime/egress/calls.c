@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -207,6 +208,13 @@ uint64_t calls_timeout_us(int fd, int option)
 	    t.tv_sec > 1000000)
 		return 0;
 	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_usec;
+}
+
+bool calls_is_over(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
+
+	return poll(&p, 1, 0) != 0;
 }
 
 /* --- questions ------------------------------------------------------------------------------ */

@@ -85,6 +85,8 @@ struct calls_data {		/* what a datagram's receiver gets */
 	uint32_t size, value, flags;
 };
 void calls_say_data(struct calls *k, uint64_t id, const struct calls_data *d);
+/* recv(2) says 0 of an empty datagram, and of an end of a pair that is closed or shut down. */
+bool calls_is_over(int fd);
 /* O_NONBLOCK of the box's own descriptor. */
 bool calls_is_nonblocking(int fd);
 /* SO_RCVTIMEO or SO_SNDTIMEO in microseconds; 0: none. */

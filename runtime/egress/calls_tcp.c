@@ -61,7 +61,10 @@ static int connect_real(int fd, int family, uint16_t port)
 		error = errno;
 	if (!(flags & O_NONBLOCK))
 		fcntl(fd, F_SETFL, flags);
-	return error;
+	if (error != EINTR)
+		return error;
+	shutdown(fd, SHUT_RDWR); /* it did block: main.c, wake_often() */
+	return ECONNABORTED;
 }
 
 static void disconnect_real(int fd)

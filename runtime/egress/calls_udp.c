@@ -424,13 +424,14 @@ static void on_datagrams(struct source *source, uint32_t events)
 	struct calls_end *e = PART_OF(source, struct calls_end, in);
 	static uint8_t data[BUFFER];
 
+	(void)events;
 	for (int i = 0; i < DATAGRAMS; i++) {
 		ssize_t n = recv(source->fd, data, sizeof(data), MSG_DONTWAIT);
 		const struct calls_dest to = { .addr = e->s->peer, .port = e->s->peer_port };
 
 		if (n < 0 && errno == EAGAIN)
 			return;
-		if (n < 0 || (n == 0 && events & (EPOLLHUP | EPOLLRDHUP))) {
+		if (n < 0 || (n == 0 && calls_is_over(source->fd))) {
 			end_end(e);
 			return;
 		}

@@ -20,11 +20,15 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 
 enum { CONTROL = 0, FDS_MAX = 16 };
+
+enum { WAKE_US = 250000 };
 
 struct supervisor {
 	struct egress e;
@@ -310,6 +314,23 @@ static int prepare(struct supervisor *s, const struct egress_config *c, uint32_t
 	return loop_add(&s->e.loop, &s->control, EPOLLIN);
 }
 
+static void wake(int signal)
+{
+	(void)signal;
+}
+
+/*
+ * The box shares O_NONBLOCK of its sockets with us, and may clear it in the moment before our
+ * connect(2) (calls_tcp.c), which then waits: a signal ends that. Before lockdown().
+ */
+static int wake_often(void)
+{
+	const struct itimerval often = { { 0, WAKE_US }, { 0, WAKE_US } };
+
+	return sigaction(SIGALRM, &(struct sigaction){ .sa_handler = wake }, NULL) < 0
+		       ? -1 : setitimer(ITIMER_REAL, &often, NULL);
+}
+
 int main(void)
 {
 	static struct supervisor s;
@@ -326,7 +347,9 @@ int main(void)
 		return 1;
 	}
 	room = room_for_connections();
-	failed = lockdown(c->uid, c->gid, c->calls != 0);
+	failed = c->calls && wake_often() < 0 ? "set its timer" : NULL;
+	if (!failed)
+		failed = lockdown(c->uid, c->gid, c->calls != 0);
 	if (failed || prepare(&s, c, room) < 0) {
 		say(EGRESS_FAIL, failed ? failed : "no memory");
 		return 1;

@@ -67,6 +67,7 @@ def connections_are_those_of_any_program(tap):
         (f"dead_signal {SILENT}", "signal 15", None),
         (f"handled_signal {SILENT} 80", "EINTR", None),
         ("handled_signal_udp", "EINTR", None),
+        (f"unblocking {SILENT} {GOOD} 7", "ok", None),
         (f"dup {GOOD} 7", "0 ok", None),
         (f"passed {GOOD} 7", "0 ok", None),
         (f"closed {GOOD} 7", "12345", None),
@@ -255,6 +256,13 @@ def names_of_requests_are_judged(tap):
         tap.ok(any(d["layer"] == "egress" and "evil.test" in d["what"] for d in ran.record["denials"]), "and is recorded", ran)
 
 
+def a_datagram_socket_that_ends_sends_no_more(tap):
+    NET.clear()
+    got, ran = acts(ALLOWED, f"udp_brief {GOOD} 7777 400")
+    settle()
+    tap.equal((got, len(NET.events("udp"))), (["50"], 400), "400 sockets, closed or shut down: 400 datagrams arrive", ran)
+
+
 def no_rule_opens_the_hosts_loopback(tap):
     """Not even its name server: the stub answers there. Only root can be that server here."""
     flags = [*allow("api.good.test", "127.0.0.0/8:53", "127.0.0.0/8:53/udp"), "--allow-private", "127.0.0.0/8"]
@@ -424,6 +432,6 @@ if __name__ == "__main__":
         connections_are_those_of_any_program, what_would_go_past_connect_is_refused,
         servers_and_clients_of_one_program_meet, datagrams_go_and_come, denials_are_those_of_any_box,
         a_denial_sends_nothing_and_takes_no_time, nobody_wins_a_race_for_an_address, clients_of_the_world_work,
-        names_of_requests_are_judged, no_rule_opens_the_hosts_loopback,
+        names_of_requests_are_judged, a_datagram_socket_that_ends_sends_no_more, no_rule_opens_the_hosts_loopback,
         what_is_inherited_is_no_way_past_the_broker, a_supervisor_that_sleeps_stalls_nobody_else, new_rules_hold_at_once, caps_hold, bulk_goes_through, closed_sockets_leave_nothing,
         without_its_supervisor_there_is_no_network, nothing_is_left]))

@@ -178,6 +178,35 @@ def handled_signal(host, port):
     return interrupted(lambda libc: libc.connect(s.fileno(), to, len(to)))
 
 
+def unblocking(silent, host, port):
+    """A thread switches O_NONBLOCK while connect(2) looks at it: others are served all the same."""
+    pid = os.fork()
+    if pid == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, 3)     # its end
+
+        def try_one():
+            s = socket.socket()
+            threading.Thread(target=switch, args=(s.fileno(),), daemon=True).start()
+            s.connect_ex((silent, 80))
+            time.sleep(TIMEOUT)
+
+        def switch(fd):
+            while True:
+                os.set_blocking(fd, True)
+                os.set_blocking(fd, False)
+
+        for _ in range(20):
+            threading.Thread(target=try_one, daemon=True).start()
+            time.sleep(0.1)
+        signal.pause()
+        os._exit(1)
+    os.waitpid(pid, 0)
+    with tcp() as c:
+        c.connect(resolved(host, port))
+        return echoed(c)
+
+
 # --- descriptors ----------------------------------------------------------------------
 
 def dup(host, port):

@@ -7,6 +7,7 @@ import select
 import signal
 import socket
 import struct
+import time
 
 TIMEOUT = 20
 
@@ -104,6 +105,23 @@ def udp_many(host, port, other):
             else:
                 said.append(s.recv(100) == b"echo %d" % i)
         return str(all(said))
+
+
+def udp_brief(host, port, count):
+    """Sockets that send one datagram and are closed, or shut down, at once: nothing else is sent."""
+    to = resolved(host, port, socket.SOCK_DGRAM)
+    kept = []
+    for i in range(int(count)):
+        s = udp()
+        s.connect(to)
+        s.send(b"brief")
+        if i % 8:
+            s.close()
+        else:
+            s.shutdown(socket.SHUT_WR)
+            kept.append(s)
+    time.sleep(1)
+    return str(len(kept))
 
 
 def udp_denied(host, port):
