@@ -54,6 +54,7 @@ struct watch {
 				   check of the source says (report.h) */
 	bool pump_used[PUMP_COUNT];
 	int epoll, timer;
+	bool was_told;		/* init, to kill its descendants; under `lock` */
 	int channel;		/* the host's end; -1: the run has none */
 	int pipes[2];		/* of a kernel: its stdout and stderr, to read; -1: none */
 	int answers;		/* of a shell's kernel: where calls are answered; -1: none */

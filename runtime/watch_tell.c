@@ -32,10 +32,14 @@ void watch_kill(struct watch *w, enum kill_reason why, uint64_t value)
 		}
 		if (!w->patience_us)
 			w->patience_us = now_us() + PATIENCE_US;
-		/* PID 1 of the namespace: the kernel kills the rest. Without one init does it,
-		 * when it can be told. */
-		if (!w->live.is_plain || watch_tell(w, WIRE_KILL, 0) < 0)
+		/* PID 1 of the namespace: the kernel kills the rest. Without one init does it, so
+		 * it must live: it is told once, as it reads nothing while it is at it, and by
+		 * the end of the socket where that is full. */
+		if (!w->live.is_plain)
 			live_kill(&w->live);
+		else if (!w->was_told && watch_tell(w, WIRE_KILL, 0) < 0)
+			shutdown(w->live.sock, SHUT_WR);
+		w->was_told = true;
 	}
 	pthread_mutex_unlock(&w->lock);
 }
