@@ -149,6 +149,9 @@ int hints_setup(struct nsbox_error *err, const struct plan *plan, int index, int
 		/* init gets the payload's arguments and environment, to pass them on. */
 		if (os_errno == E2BIG)
 			err_hint(err, "pass large data in a file (--ro) or on stdin (-i)");
+		if (os_errno == EPROTOTYPE) /* init.c, may_inherit() */
+			err_hint(err, "a datagram socket as standard input, output or error would send past the "
+				      "rules of this box's network: give a pipe, a file or a stream");
 		return err_errno(err, os_errno == E2BIG ? NSBOX_E_USAGE : NSBOX_E_SETUP, os_errno,
 				 os_errno == E2BIG ? "pass the command and its environment on"
 						   : "start init");

@@ -59,10 +59,22 @@ static union {
 
 /* -------------------------------------------------------------------- answers -- */
 
+/* SIGSTOP to init and a freeze of its cgroup interrupt the wait for the listener's lock: an
+ * answer given up then would leave a thread waiting for ever. */
+static long listener(const struct broker *b, unsigned long request, const void *arg)
+{
+	long r;
+
+	do {
+		r = sys(ioctl, b->listener, request, arg);
+	} while (r == -EINTR);
+	return r;
+}
+
 static void say(const struct broker *b, const struct seccomp_notif_resp *resp)
 {
 	/* ENOENT: who asked is dead. */
-	sys(ioctl, b->listener, SECCOMP_IOCTL_NOTIF_SEND, resp);
+	listener(b, SECCOMP_IOCTL_NOTIF_SEND, resp);
 }
 
 static void fail(const struct broker *b, uint64_t id, int error)
@@ -101,7 +113,7 @@ static void forget(struct broker *b, struct notice *n)
 
 static int is_valid(const struct broker *b, uint64_t id)
 {
-	return sys(ioctl, b->listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) >= 0;
+	return listener(b, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) >= 0;
 }
 
 /* ------------------------------------------------------------------- asking -- */
@@ -235,13 +247,20 @@ static struct notice *find(struct broker *b, uint64_t id)
 	return 0;
 }
 
+/*
+ * In two steps, and not by SECCOMP_ADDFD_FLAG_SEND: when that is interrupted (SIGSTOP, a freeze)
+ * the kernel takes the descriptor back, and the call returns 0 all the same
+ * (seccomp_notify_addfd(), Linux 6.18), as if it were the payload's standard input.
+ */
 static void give(const struct broker *b, const struct calls_answer *a, int fd)
 {
-	struct seccomp_notif_addfd add = { .id = a->id, .flags = SECCOMP_ADDFD_FLAG_SEND,
-					   .srcfd = (uint32_t)fd, .newfd_flags = a->flags };
-	long r = fd < 0 ? -ENETDOWN : sys(ioctl, b->listener, SECCOMP_IOCTL_NOTIF_ADDFD, &add);
+	const struct seccomp_notif_addfd add = { .id = a->id, .srcfd = (uint32_t)fd,
+						 .newfd_flags = a->flags };
+	long r = fd < 0 ? -ENETDOWN : listener(b, SECCOMP_IOCTL_NOTIF_ADDFD, &add);
 
-	if (r < 0 && r != -ENOENT)
+	if (r >= 0)
+		succeed(b, a->id, r);
+	else if (r != -ENOENT)
 		fail(b, a->id, (int)-r); /* EMFILE: the payload's own limit */
 }
 

@@ -6,6 +6,7 @@ act without a box and in one. Rules and records are those of any box (egress_cor
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -170,6 +171,46 @@ def without_its_supervisor_a_box_has_no_network(tap):
     tap.equal(out.strip(), "ENETDOWN", "a killed supervisor: no socket any more", (out, err))
 
 
+def a_port_of_the_host_leads_to_a_server_in_the_box(tap):
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    proc = subprocess.Popen([NSBOX, "run", *WALLS, *ALLOWED, "--publish", f"{port}:8420", "--", PYTHON, "-u", "-c",
+                             "import socket\ns = socket.create_server(('0.0.0.0', 8420)); print('up')\n"
+                             "while True:\n    c, _ = s.accept(); c.sendall(b'in the box: ' + c.recv(9)); c.close()"],
+                            env=environ(), cwd=SCRATCH, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    with proc:
+        proc.stdout.readline()
+        said = []
+        for _ in range(20):
+            with socket.create_connection(("127.0.0.1", port), 20) as c:
+                c.sendall(b"hello")
+                said.append(c.recv(100))
+        proc.terminate()
+    tap.equal(said, [b"in the box: hello"] * 20, "--publish: it is reached each time")
+
+
+def a_box_that_is_halted_gets_what_it_asked_for(tap):
+    """What interrupts init while it answers: SIGSTOP here, a freeze of its cgroup, a suspend."""
+    halts = 0
+    proc = subprocess.Popen([NSBOX, "run", *WALLS, *ALLOWED, "--ro", os.path.dirname(ACTS), "--timeout", "60", "--", PYTHON,
+                             ACTS, "sockets 8"], env=environ(), cwd=SCRATCH, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        time.sleep(1)
+        init = run(["pgrep", "-P", str(proc.pid), "-f", "nsbox-init"]).text()
+        while init and halts < 2000 and proc.poll() is None:
+            os.kill(int(init), signal.SIGSTOP)
+            os.kill(int(init), signal.SIGCONT)
+            halts += 1
+            time.sleep(0.002)
+        out, _ = proc.communicate(timeout=60)
+    finally:
+        proc.kill()
+        proc.wait()
+    tap.equal(out, b"sockets\n", "each socket(2) gave a socket", proc)
+    tap.ok(halts > 100, f"while init was halted {halts} times")
+
+
 def supervisors_of(pid):
     found = run(["pgrep", "-P", str(pid), "nsbox-egress"]).text().split()
     if not found:
@@ -186,4 +227,5 @@ if __name__ == "__main__":
     sys.exit(run_tests([
         connections_are_those_of_a_program_of_the_host, what_would_go_past_connect_is_refused,
         servers_and_clients_of_a_box_meet, datagrams_go_and_come, nobody_wins_a_race_for_an_address,
-        clients_of_the_world_work, without_its_supervisor_a_box_has_no_network, nothing_is_left]))
+        clients_of_the_world_work, a_port_of_the_host_leads_to_a_server_in_the_box,
+        a_box_that_is_halted_gets_what_it_asked_for, without_its_supervisor_a_box_has_no_network, nothing_is_left]))

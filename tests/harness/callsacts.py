@@ -13,6 +13,7 @@ import os
 import select
 import signal
 import socket
+import stat
 import struct
 import sys
 import threading
@@ -346,16 +347,29 @@ def flip(rounds, good, bad, port, kind="tcp", call="connect"):
     thread.start()
     sys.setswitchinterval(1e-6)
     said = 0
-    for _ in range(int(rounds)):
-        s = socket.socket(type=socket.SOCK_DGRAM if kind == "udp" else socket.SOCK_STREAM)
-        if kind == "udp":
-            said += libc.sendto(s.fileno(), b"flip", 4, 0, at, 16) == 4
-        else:
-            said += libc.connect(s.fileno(), at, 16) == 0
-        s.close()
-    stop.set()
-    thread.join()
+    try:
+        for _ in range(int(rounds)):
+            with socket.socket(type=socket.SOCK_DGRAM if kind == "udp" else socket.SOCK_STREAM) as s:
+                if kind == "udp":
+                    said += libc.sendto(s.fileno(), b"flip", 4, 0, at, 16) == 4
+                else:
+                    said += libc.connect(s.fileno(), at, 16) == 0
+    finally:
+        stop.set()
+        thread.join()
     return "some" if said else "none"
+
+
+def sockets(seconds):
+    """One after the other: how many were made, and what the first was that is none."""
+    until, made = time.monotonic() + float(seconds), 0
+    while time.monotonic() < until:
+        s = socket.socket(type=socket.SOCK_DGRAM)
+        if not stat.S_ISSOCK(os.fstat(s.fileno()).st_mode):
+            return f"descriptor {s.detach()} after {made} sockets"
+        s.close()
+        made += 1
+    return "sockets" if made else "none"
 
 
 # --- servers in the box --------------------------------------------------------------------------
