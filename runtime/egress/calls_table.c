@@ -44,12 +44,19 @@ struct calls_socket *calls_find(struct calls *k, uint64_t inode)
 	return *find(k, inode);
 }
 
+/* By itself, not by its number: another one may have that by now (calls_add()). */
+static void unchain(struct calls *k, const struct calls_socket *s)
+{
+	struct calls_socket **at = &k->buckets[s->inode % CALLS_BUCKETS];
+
+	while (*at != s)
+		at = &(*at)->chain;
+	*at = s->chain;
+}
+
 void calls_forget(struct calls *k, struct calls_socket *s)
 {
-	struct calls_socket **at = find(k, s->inode);
-
-	if (*at == s)
-		*at = s->chain;
+	unchain(k, s);
 	*(s->older ? &s->older->newer : &k->oldest) = s->newer;
 	*(s->newer ? &s->newer->older : &k->newest) = s->older;
 	k->socket_count--;
