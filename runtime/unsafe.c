@@ -111,9 +111,9 @@ static int write_file(int dirfd, const char *name, const char *data, size_t len)
 {
 	/* Readable for a box whose user is not the caller; the folder is closed to others. */
 	owned_fd int fd = openat(dirfd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
-				 0644);
+				 0600);
 
-	if (fd < 0)
+	if (fd < 0 || fchmod(fd, 0644) < 0) /* whatever the caller's umask is */
 		return -1;
 	while (len) {
 		ssize_t n = write(fd, data, len);

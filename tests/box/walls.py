@@ -74,6 +74,11 @@ def programs_work(tap):
     tap.equal((ran["verdict"], ran["success"]), ("skipped", False), "the tier static checks a source", ran)
 
 
+def the_callers_umask_does_not_matter(tap):
+    ran = record_of("code", "-c", "print('on')", preexec_fn=lambda: os.umask(0o077))
+    tap.equal((ran["stdout"], ran["exit_code"]), ("on\n", 0), "with umask 077 nsbox's own programs are read", ran)
+
+
 def files_come_out(tap):
     place = os.path.join(SCRATCH, "artifacts")
     shutil.rmtree(place, ignore_errors=True)
@@ -129,5 +134,6 @@ def nothing_is_left(tap):
 if __name__ == "__main__":
     become_reaper()
     sys.exit(run_tests([nobody_gets_one_unasked, *([
-        limits_of_disk_are_refused_unless_left_out, the_record_says_what_holds, programs_work, files_come_out,
+        limits_of_disk_are_refused_unless_left_out, the_record_says_what_holds, programs_work, the_callers_umask_does_not_matter,
+        files_come_out,
         what_needs_namespaces_is_refused, limits_hold, nothing_is_left] if WALLED else [])]))
