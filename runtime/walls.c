@@ -44,6 +44,20 @@ const char *walls_promise(unsigned stage)
 
 static bool is_refused;
 
+/* A host that is out of something for a moment, or too busy for the probe, refuses nothing: the
+ * usual launch then says what is wrong, and no weaker box is made of it. */
+static bool is_refusal(const struct probe_report *r)
+{
+	static const int passing[] = { EAGAIN, ENOMEM, EMFILE, ENFILE, EINTR };
+
+	if (!r->failed || r->step == STEP_START || r->step == STEP_TIMEOUT || r->step == STEP_DIED)
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(passing); i++)
+		if (r->os_errno == passing[i])
+			return false;
+	return true;
+}
+
 static void probe_namespaces(void)
 {
 	static const struct probe probes[] = {
@@ -56,7 +70,7 @@ static void probe_namespaces(void)
 		struct probe_report r = { 0 };
 
 		doctor_child(&probes[i], &r);
-		is_refused = r.failed != 0;
+		is_refused = is_refusal(&r);
 	}
 }
 
@@ -229,7 +243,6 @@ int walls_environment(struct strlist *env, const struct walls *w, struct nsbox_e
 /* ----------------------------------------------------------------- what it sees -- */
 
 struct seen {
-	struct plan_builder *b; /* where the places' rows will be */
 	struct landlock_place *v;
 	size_t n;
 	char **paths;		/* owned, one a place */
@@ -351,7 +364,7 @@ int walls_landlock(struct plan_builder *b, const struct plan_builder *view,
 		   const struct walls *w, const struct landlock_request *r,
 		   struct nsbox_error *err)
 {
-	struct seen s = { .b = b };
+	struct seen s = { 0 };
 	int code = 0;
 
 	for (size_t i = 0; i < view->op_count && code == 0; i++) {

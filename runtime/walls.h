@@ -58,7 +58,7 @@ int walls_remove(int dirfd, const char *name);
 /* Those in $TMPDIR that killed launchers left. @found: its answer but 0 ends it. */
 int walls_sweep(int (*found)(void *arg, const char *path, bool is_removed), void *arg);
 
-/* In the box's own words to this host's: "/workspace/x" is DIR/work/x, malloc'ed. */
+/* In the box's own words to this host's: "/workspace/x" is x in work of its folder, malloc'ed. */
 char *walls_path(const struct walls *w, const char *path);
 int walls_environment(struct strlist *env, const struct walls *w, struct nsbox_error *err);
 

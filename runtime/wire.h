@@ -61,7 +61,6 @@ struct wire_start {
 	uint32_t flags;
 	uint32_t filter_len;	/* instructions that follow: struct sock_filter[] */
 	uint32_t place_len;	/* and then the run's folder, with its NUL (WALLS); 0: none */
-	uint32_t unused;
 };
 
 struct wire_exit {
@@ -82,7 +81,7 @@ enum { WIRE_TAG_WORK = 1, WIRE_TAG_PTY = 2, WIRE_TAG_SEGMENTS = 3, WIRE_TAG_TREE
        WIRE_TAG_LISTENER = 5, WIRE_TAG_INLET = 6, WIRE_TAG_PORTS = 7, WIRE_TAG_POOL = 8,
        WIRE_TAG_CALLS = 9 };
 enum { WIRE_FDS_MAX = 16 };	/* descriptors of one packet */
-/* The largest packet: START with a full BPF program (4096 instructions). */
+/* The largest packet: START with a full BPF program (4096 instructions) and a path. */
 enum { WIRE_MAX = 40960 };
 
 #endif
